@@ -1,0 +1,127 @@
+"""Decode prompts with any drafter and verifier, in one call."""
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+
+import jax
+import numpy as np
+
+from specjax import decoding, request
+from specjax.drafters.autoregressive import Autoregressive
+from specjax.model import Model
+from specjax.types import DecodeState, Params
+from specjax.verifiers.greedy import Greedy
+from specjax.verifiers.gumbel import Gumbel
+
+
+@dataclasses.dataclass(frozen=True)
+class Completion:
+  """One row's output and its counts; emitted tokens only (statistics.md, item 5)."""
+
+  text: str
+  tokens: list[int]  # the output, a stop token included
+  trace: list[int]  # for each token: 0 = the target's own, d = accepted at depth d
+  target_calls: int
+  drafted: int
+  accepted: int
+  accepted_histogram: list[int]  # rounds by number of accepted tokens, 0 .. K
+
+  @property
+  def mean_accepted_length(self) -> float:
+    """tau: emitted tokens per target call; plain decoding has 1.0."""
+    return len(self.tokens) / max(self.target_calls, 1)
+
+
+def decode(
+  model: Model,
+  prompts: str | Sequence[str | Sequence[int]],
+  *,
+  drafter=None,
+  verifier=None,
+  drafter_params=None,
+  **settings,
+) -> list[Completion]:
+  """Completes prompts; the whole generation runs on the device.
+
+  Args:
+    prompts: text, or token ids as from `model.chat`; one or several.
+    drafter: a `specjax.types.Drafter`; None decodes autoregressively.
+    verifier: a `specjax.types.Verifier`; None: greedy at temperature 0, else gumbel.
+    drafter_params: the drafter's own arrays, where it has any.
+    settings: max_new_tokens (128), temperature, top_k, top_p, min_p, seed, stop_ids
+      (the tokenizer's), max_len; see `request.start`.
+
+  Raises:
+    ValueError: what does not fit, with both numbers.
+  """
+  run = begin(model, prompts, drafter, verifier, drafter_params, **settings)
+  state = decoding.decode(*run.static, run.params, run.state)
+  return completions(model, run.prompt_lengths, state)
+
+
+def stream(
+  model: Model, prompt, *, drafter=None, verifier=None, drafter_params=None, **settings
+) -> Iterator[tuple[list[int], list[int]]]:
+  """Yields (new tokens, their trace) of one prompt after each round."""
+  run = begin(model, prompt, drafter, verifier, drafter_params, **settings)
+  if len(run.prompt_lengths) != 1:
+    raise ValueError(f'stream takes one prompt, got {len(run.prompt_lengths)}')
+  seen = run.prompt_lengths[0]
+  for state in decoding.stream(*run.static, run.params, run.state):
+    tokens, trace, length = jax.device_get((state.tokens, state.trace, state.length))
+    yield tokens[0, seen : length[0]].tolist(), trace[0, seen : length[0]].tolist()
+    seen = length[0]
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+  """A prefilled request: hand `static`, `params` and `state` to `decoding`."""
+
+  static: tuple  # (target, drafter, verifier)
+  params: Params
+  state: DecodeState
+  prompt_lengths: list[int]
+
+
+def begin(model, prompts, drafter, verifier, drafter_params, **settings) -> Run:
+  """Validates, fills in defaults and prefills."""
+  settings = {
+    'max_new_tokens': 128,
+    'stop_ids': model.tokenizer.stop_ids,
+    **settings,
+  }
+  if isinstance(prompts, str) or (len(prompts) and isinstance(prompts[0], int)):
+    prompts = [prompts]
+  prompts = [model.tokenizer.encode(p) if isinstance(p, str) else p for p in prompts]
+  drafter = drafter or Autoregressive()
+  verifier = verifier or default_verifier(settings.get('temperature', 0))
+  params = Params(target=model.params, drafter=drafter_params)
+  static = model.target, drafter, verifier
+  state = request.start(*static, params, prompts, **settings)
+  state = decoding.prefill(model.target, drafter, params, state)
+  return Run(static, params, state, [len(prompt) for prompt in prompts])
+
+
+def default_verifier(temperature):
+  """Greedy where every row is greedy, else gumbel: exact for every drafter."""
+  return Gumbel() if np.any(np.asarray(temperature) > 0) else Greedy()
+
+
+def completions(
+  model: Model, prompt_lengths: Sequence[int], state: DecodeState
+) -> list[Completion]:
+  """Reads a finished state from the device, once."""
+  parts = state.tokens, state.trace, state.length, state.stats
+  tokens, trace, lengths, stats = jax.device_get(parts)
+  return [
+    Completion(
+      text=model.tokenizer.decode(tokens[row, begin:end].tolist()),
+      tokens=tokens[row, begin:end].tolist(),
+      trace=trace[row, begin:end].tolist(),
+      target_calls=int(stats.target_calls[row]),
+      drafted=int(stats.drafted[row]),
+      accepted=int(stats.accepted[row]),
+      accepted_histogram=stats.histogram[row].tolist(),
+    )
+    for row, (begin, end) in enumerate(zip(prompt_lengths, lengths))
+  ]

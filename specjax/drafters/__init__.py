@@ -1,0 +1,1 @@
+"""Drafters, one file a paper. `config.drafter.name` names the module."""

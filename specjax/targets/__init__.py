@@ -1,0 +1,1 @@
+"""Language models that score drafts, and their caches."""

@@ -1,0 +1,92 @@
+"""Keys and values of the tokens scored so far, and attention over them.
+
+Slot s of row b holds the token at position s, so a chain's rollback is a shorter length
+and nothing else: slots past it are masked until they are written again. Layout
+[B, KV, S, D]: [B, S, KV, D] makes XLA transpose the whole cache in every layer.
+"""
+
+import jax
+import jax.numpy as jnp
+from flax import struct
+
+from specjax.types import Array
+
+BLOCK = 256  # slots attended to at once: cost follows the used length, not the buffer
+
+
+@struct.dataclass
+class KVCache:
+  """One array a layer, so that a layer's write happens in place."""
+
+  keys: tuple[Array, ...]  # L x float32[B, KV, S, D]
+  values: tuple[Array, ...]
+
+
+def empty(
+  num_layers: int, batch: int, num_kv_heads: int, slots: int, head_dim: int, dtype
+) -> KVCache:
+  """Zeroed slots, rounded up to whole blocks."""
+  shape = (batch, num_kv_heads, -(-slots // BLOCK) * BLOCK, head_dim)
+  make = lambda: tuple(jnp.zeros(shape, dtype) for _ in range(num_layers))
+  return KVCache(keys=make(), values=make())
+
+
+def write(cache: Array, new: Array, start: Array) -> Array:
+  """Puts new [B, KV, T, D] into slots start[b] .. start[b] + T - 1 of each row."""
+  put = lambda row, x, s: jax.lax.dynamic_update_slice(row, x, (0, s, 0))
+  return jax.vmap(put)(cache, new, start)
+
+
+def attend(
+  queries: Array, keys: Array, values: Array, start: Array, ancestors: Array | None
+) -> Array:
+  """Softmax attention of a window over its row's cache, [B, KV, G, T, D].
+
+  Args:
+    queries: [B, KV, G, T, D], scaled; G query heads share a key-value head.
+    keys: [B, KV, S, D], the window's own already written.
+    values: [B, KV, S, D].
+    start: int32[B], the window's first slot.
+    ancestors: bool[B, T, T], which window slots each row sees; None: a chain, that is
+      itself and those before. Everything below `start` is seen.
+
+  A loop over blocks with a running maximum and sum (online softmax) that ends at the
+  batch's longest used length.
+  """
+  batch, kv_heads, groups, window, dim = queries.shape
+  rows = queries.reshape(batch, kv_heads, groups * window, dim)
+
+  def block(j, carry):
+    top, total, mixed = carry
+    k = jax.lax.dynamic_slice_in_dim(keys, j * BLOCK, BLOCK, axis=2)
+    v = jax.lax.dynamic_slice_in_dim(values, j * BLOCK, BLOCK, axis=2)
+    scores = jnp.einsum('bkqd,bksd->bkqs', rows, k, preferred_element_type=jnp.float32)
+    seen = _visible(j * BLOCK + jnp.arange(BLOCK), start, window, ancestors)
+    seen = jnp.tile(seen, (1, groups, 1))[:, None]
+    scores = jnp.where(seen, scores, -jnp.inf)
+    new_top = jnp.maximum(top, jnp.max(scores, axis=-1, keepdims=True))
+    weights = jnp.exp(scores - new_top)
+    shrink = jnp.exp(top - new_top)
+    total = total * shrink + jnp.sum(weights, axis=-1, keepdims=True)
+    mixed = mixed * shrink + jnp.einsum('bkqs,bksd->bkqd', weights.astype(v.dtype), v)
+    return new_top, total, mixed
+
+  column = (batch, kv_heads, groups * window, 1)
+  lowest = jnp.full(column, jnp.finfo(jnp.float32).min)
+  carry = (lowest, jnp.zeros(column), jnp.zeros(rows.shape, jnp.float32))
+  used = jnp.max(start) + window
+  _, total, mixed = jax.lax.fori_loop(0, -(-used // BLOCK), block, carry)
+  return (mixed / total).reshape(queries.shape).astype(queries.dtype)
+
+
+def _visible(slots: Array, start: Array, window: int, ancestors: Array | None) -> Array:
+  """bool[B, T, BLOCK]. Window of 3 from slot 5, a chain: rows see < 6, < 7, < 8."""
+  offset = slots[None, :] - start[:, None]  # int32[B, BLOCK], 0 = first of the window
+  if ancestors is None:
+    return offset[:, None, :] <= jnp.arange(window)[:, None]
+  inside = (offset >= 0) & (offset < window)
+  index = jnp.broadcast_to(
+    jnp.clip(offset, 0, window - 1)[:, None, :], (*ancestors.shape[:2], slots.size)
+  )
+  kin = jnp.take_along_axis(ancestors, index, axis=2)
+  return (offset < 0)[:, None, :] | (inside[:, None, :] & kin)

