@@ -31,7 +31,7 @@ CHUNK = 128  # prompt tokens scored at once
 
 
 def cache_slots(max_len: int, num_draft: int) -> int:
-  """Slots that neither a window nor a prefill chunk can overrun (writes would clamp)."""
+  """Slots that no window and no prefill chunk can overrun: writes would clamp."""
   return -(-max_len // CHUNK) * CHUNK + num_draft + 1
 
 

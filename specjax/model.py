@@ -28,7 +28,7 @@ def load(source: str | Path) -> Model:
   """Loads a target in float32.
 
   Args:
-    source: a preset ('smollm2-135m'), a GGUF file, a Hugging Face directory or a hub id.
+    source: a preset ('smollm2-135m'), a GGUF file, a Hugging Face directory, a hub id.
 
   Raises:
     ValueError, FileNotFoundError: what is wrong with the files, by name.

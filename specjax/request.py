@@ -1,4 +1,4 @@
-"""From prompts and settings to a state ready for `decoding`: the border that validates."""
+"""The border: prompts and settings are checked here and become a decode state."""
 
 from collections.abc import Sequence
 

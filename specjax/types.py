@@ -130,7 +130,7 @@ class DecodeState:
 
 @struct.dataclass
 class Params:
-  """Arrays of both models. The drafter gets (own, target): it may share by reference."""
+  """Arrays of both models. A drafter gets (own, target): it may share by reference."""
 
   target: PyTree
   drafter: PyTree = None
@@ -156,7 +156,7 @@ class Target(Protocol):
 
 
 class Drafter(Protocol):
-  """A frozen dataclass of hyper-parameters with pure methods; arrays in params, state."""
+  """A frozen dataclass of hyper-parameters, pure methods; arrays in params and state."""
 
   num_draft: int
   feature_layers: tuple[int, ...]
