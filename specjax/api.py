@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import jax
 import numpy as np
@@ -55,7 +56,8 @@ def decode(
     ValueError: what does not fit, with both numbers.
   """
   run = begin(model, prompts, drafter, verifier, drafter_params, **settings)
-  state = decoding.decode(*run.static, run.params, run.state)
+  static = run.target, run.drafter, run.verifier
+  state = decoding.decode(*static, run.params, run.state)
   return completions(model, run.prompt_lengths, state)
 
 
@@ -67,7 +69,8 @@ def stream(
   if len(run.prompt_lengths) != 1:
     raise ValueError(f'stream takes one prompt, got {len(run.prompt_lengths)}')
   seen = run.prompt_lengths[0]
-  for state in decoding.stream(*run.static, run.params, run.state):
+  static = run.target, run.drafter, run.verifier
+  for state in decoding.stream(*static, run.params, run.state):
     tokens, trace, length = jax.device_get((state.tokens, state.trace, state.length))
     yield tokens[0, seen : length[0]].tolist(), trace[0, seen : length[0]].tolist()
     seen = length[0]
@@ -75,9 +78,11 @@ def stream(
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-  """A prefilled request: hand `static`, `params` and `state` to `decoding`."""
+  """A prefilled request, ready for `decoding.decode` or `decoding.stream`."""
 
-  static: tuple  # (target, drafter, verifier)
+  target: Any
+  drafter: Any
+  verifier: Any
   params: Params
   state: DecodeState
   prompt_lengths: list[int]
@@ -99,7 +104,7 @@ def begin(model, prompts, drafter, verifier, drafter_params, **settings) -> Run:
   static = model.target, drafter, verifier
   state = request.start(*static, params, prompts, **settings)
   state = decoding.prefill(model.target, drafter, params, state)
-  return Run(static, params, state, [len(prompt) for prompt in prompts])
+  return Run(*static, params, state, [len(prompt) for prompt in prompts])
 
 
 def default_verifier(temperature):

@@ -135,6 +135,11 @@ class Params:
   target: PyTree
   drafter: PyTree = None
 
+  @property
+  def for_drafter(self) -> tuple[PyTree, PyTree]:
+    """What a drafter's methods are given as `params`."""
+    return self.drafter, self.target
+
 
 class Target(Protocol):
   """A frozen dataclass: what the decode loop needs of a language model."""
@@ -154,11 +159,18 @@ class Target(Protocol):
     all T rows); features_at: the layers whose hidden states are wanted.
     """
 
+  def keep_path(self, cache, start, path) -> PyTree:
+    """After a tree: moves the accepted nodes' slots to where a chain's would be.
+
+    start int32[B] is the root's slot, path int32[B, K] the accepted node of each depth.
+    """
+
 
 class Drafter(Protocol):
-  """A frozen dataclass of hyper-parameters, pure methods; arrays in params and state."""
+  """A frozen dataclass of hyper-parameters; its arrays live in params and state."""
 
-  num_draft: int
+  num_draft: int  # K, the depth
+  num_nodes: int  # N; a chain's is K
   feature_layers: tuple[int, ...]
 
   def init(self, params, batch: int, max_len: int) -> PyTree:

@@ -13,6 +13,7 @@ class Autoregressive:
   """Drafts nothing, so that plain decoding runs through the very same loop."""
 
   num_draft = 0
+  num_nodes = 0
   feature_layers = ()
 
   def init(self, params, batch: int, max_len: int) -> None:

@@ -53,6 +53,11 @@ class Oracle:
         f'script must hold numbers from -1 to {self.num_draft}, got {self.script}'
       )
 
+  @property
+  def num_nodes(self) -> int:
+    """A chain."""
+    return self.num_draft
+
   def init(self, params, batch: int, max_len: int) -> OracleState:
     """Round 0."""
     return OracleState(rounds=jnp.zeros(batch, jnp.int32))

@@ -37,6 +37,11 @@ class PromptLookup:
         f'need 1 <= min_ngram <= max_ngram, got {self.min_ngram} and {self.max_ngram}'
       )
 
+  @property
+  def num_nodes(self) -> int:
+    """A chain."""
+    return self.num_draft
+
   def init(self, params, batch: int, max_len: int) -> None:
     """No state: the text itself is all there is to look at."""
 

@@ -187,6 +187,10 @@ class TransformerTarget:
       cfg.num_layers, batch, cfg.num_kv_heads, slots, cfg.head_dim, dtype
     )
 
+  def keep_path(self, cache: kv_cache.KVCache, start: Array, path: Array):
+    """See `specjax.types.Target`."""
+    return kv_cache.keep_path(cache, start, path)
+
   def __call__(self, params, tokens, positions, cache, **where) -> TargetOutput:
     """See `specjax.types.Target`."""
     return nnx.merge(self.graph, params)(tokens, positions, cache, **where)

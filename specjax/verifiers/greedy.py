@@ -1,11 +1,14 @@
-"""Accept a node while it is the target's most likely token. Temperature 0 only."""
+"""Accept a node while it is the target's most likely token. Temperature 0 only.
+
+Chains and trees.
+"""
 
 import dataclasses
 
 import jax.numpy as jnp
 
 from specjax.types import Array, Draft, Verdict
-from specjax.verifiers import chain
+from specjax.verifiers import walk
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,9 +22,7 @@ class Greedy:
   def __call__(self, keys, draft: Draft, log_p: Array) -> Verdict:
     """See `specjax.types.Verifier`; keys are not used."""
     best = jnp.argmax(log_p, axis=-1).astype(jnp.int32)
-    num_accepted = chain.count_accepted(draft, draft.tokens == best[:, :-1])
-    next_token = chain.at_stop(best, num_accepted)
-    return Verdict(chain.chain_path(draft), num_accepted, next_token)
+    return walk.follow(draft, best)
 
 
 Verifier = Greedy

@@ -7,6 +7,7 @@ drafters can be compared by acceptance alone.
 
 A drafter that draws argmax(log q + g) with the same g is accepted with probability
 sum_x 1 / sum_y max(p_y / p_x, q_y / q_x); a deterministic candidate x with p(x).
+Chains and trees.
 """
 
 import dataclasses
@@ -14,8 +15,9 @@ import dataclasses
 import jax.numpy as jnp
 
 from specjax import keys as keys_lib
+from specjax import trees
 from specjax.types import Array, Draft, Verdict
-from specjax.verifiers import chain
+from specjax.verifiers import walk
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,12 +30,18 @@ class Gumbel:
 
   def __call__(self, keys, draft: Draft, log_p: Array) -> Verdict:
     """See `specjax.types.Verifier`."""
-    positions = keys.length[:, None] + jnp.arange(log_p.shape[1])
+    positions = keys.length[:, None] + _depths(draft)
     noise = keys_lib.gumbel(keys, positions, log_p.shape[-1])
     sample = jnp.argmax(log_p + noise, axis=-1).astype(jnp.int32)
-    num_accepted = chain.count_accepted(draft, draft.tokens == sample[:, :-1])
-    next_token = chain.at_stop(sample, num_accepted)
-    return Verdict(chain.chain_path(draft), num_accepted, next_token)
+    return walk.follow(draft, sample)
+
+
+def _depths(draft: Draft) -> Array:
+  """Generations below the last committed token of each scored row, int32[B or 1, T]."""
+  if trees.is_chain(draft.tree):
+    return jnp.arange(draft.tokens.shape[1] + 1)[None]
+  parents = trees.parents(draft.tree, draft.tokens.shape[0])
+  return trees.depths(trees.ancestors(parents))
 
 
 Verifier = Gumbel

@@ -13,8 +13,9 @@ import jax
 import jax.numpy as jnp
 
 from specjax import keys as keys_lib
+from specjax import trees
 from specjax.types import Array, Draft, Verdict
-from specjax.verifiers import chain
+from specjax.verifiers import walk
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,19 +28,21 @@ class Rejection:
 
   def __call__(self, keys, draft: Draft, log_p: Array) -> Verdict:
     """See `specjax.types.Verifier`."""
+    if not trees.is_chain(draft.tree):
+      raise ValueError(f'rejection verifies chains, the draft is a tree: {draft.tree}')
     num_nodes = draft.tokens.shape[1]
     log_ratio = _pick(log_p[:, :-1], draft.tokens) - _log_q_of_tokens(draft)
     coins = keys_lib.uniforms(keys, keys_lib.ACCEPT, num_nodes)
-    num_accepted = chain.count_accepted(draft, jnp.log(coins) < log_ratio)
+    num_accepted = walk.count_accepted(draft, jnp.log(coins) < log_ratio)
 
-    log_law = chain.at_stop(log_p, num_accepted)
+    log_law = walk.at_row(log_p, num_accepted)
     if num_nodes:
       rejected = num_accepted < draft.num_valid
       residual = _residual(log_law, draft, jnp.minimum(num_accepted, num_nodes - 1))
       log_law = jnp.where(rejected[:, None], residual, log_law)
     draw = jax.vmap(jax.random.categorical)
     next_token = draw(keys_lib.row_key(keys, keys_lib.RESIDUAL), log_law)
-    path = chain.chain_path(draft)
+    path = walk.chain_path(draft)
     return Verdict(path, num_accepted, next_token.astype(jnp.int32))
 
 

@@ -1,0 +1,19 @@
+"""Reading and writing rows that have reached different lengths."""
+
+import jax.numpy as jnp
+
+from specjax.types import Array
+
+
+def read(buffer: Array, start: Array, count: int) -> Array:
+  """buffer[b, start[b] : start[b] + count], int32[B, count]; past the end: the last."""
+  index = start[:, None] + jnp.arange(count)
+  return jnp.take_along_axis(buffer, index, axis=1, mode='clip')
+
+
+def append(buffer: Array, new: Array, length: Array, count: Array) -> Array:
+  """Writes new[b, :count[b]] at length[b]; the rest is dropped."""
+  column = jnp.arange(new.shape[1])
+  index = jnp.where(column < count[:, None], length[:, None] + column, buffer.shape[1])
+  rows = jnp.arange(buffer.shape[0])[:, None]
+  return buffer.at[rows, index].set(new, mode='drop')

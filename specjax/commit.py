@@ -1,0 +1,96 @@
+"""What a verdict does to the decode state: text, counts, ends of rows, the drafter."""
+
+import dataclasses
+
+import jax.numpy as jnp
+
+from specjax import buffers, trees
+from specjax.types import Array, DecodeState, Draft, Stats, Verdict, Window
+
+
+def commit(
+  target, drafter, params, state, draft: Draft, verdict: Verdict, out
+) -> DecodeState:
+  """Writes accepted nodes and the next token, ends rows, tells the drafter."""
+  cache, features = out.cache, out.features
+  if not trees.is_chain(draft.tree):
+    cache = target.keep_path(cache, state.length - 1, verdict.path)
+    features = {at: _along_path(x, verdict.path) for at, x in features.items()}
+  new = _new_tokens(draft, verdict)  # int32[B, K + 1]
+  count, done = _emitted(new, verdict.num_accepted + 1, state)
+  depth = jnp.arange(new.shape[1])
+  from_draft = jnp.where(depth < verdict.num_accepted[:, None], depth + 1, 0)
+  window = Window(
+    tokens=jnp.concatenate(
+      [buffers.read(state.tokens, state.length - 1, 1), new], axis=1
+    ),
+    start=state.length - 1,
+    count=count,
+    features=features,
+  )
+  return dataclasses.replace(
+    state,
+    tokens=buffers.append(state.tokens, new, state.length, count),
+    trace=buffers.append(state.trace, from_draft, state.length, count),
+    stats=_counted(state.stats, draft, verdict, count, state.done),
+    length=state.length + count,
+    done=done,
+    cache=cache,
+    draft=drafter.update(params.for_drafter, state.draft, window),
+  )
+
+
+def _along_path(rows: Array, path: Array) -> Array:
+  """The root's row and those of the accepted nodes, [B, K + 1, D] of [B, T, D]."""
+  index = jnp.pad(path + 1, ((0, 0), (1, 0)))
+  return jnp.take_along_axis(rows, index[..., None], axis=1)
+
+
+def _new_tokens(draft: Draft, verdict: Verdict) -> Array:
+  """Accepted nodes, then the next token, int32[B, K + 1]; the rest is of no use.
+
+  draft 4 4 8, num_accepted 2, next_token 5 -> 4 4 5 5
+  """
+  nodes = jnp.take_along_axis(draft.tokens, verdict.path, axis=1)
+  nodes = jnp.pad(nodes, ((0, 0), (0, 1)))
+  accepted = jnp.arange(nodes.shape[1]) < verdict.num_accepted[:, None]
+  return jnp.where(accepted, nodes, verdict.next_token[:, None])
+
+
+def _emitted(new: Array, count: Array, state) -> tuple[Array, Array]:
+  """How many new tokens a row emits, up to its first stop token, and if it ends."""
+  depth = jnp.arange(new.shape[1])
+  stops = jnp.any(new[..., None] == state.stop_ids[:, None, :], axis=-1)
+  stops &= depth < count[:, None]
+  stopped = jnp.any(stops, axis=1)
+  count = jnp.where(stopped, jnp.argmax(stops, axis=1) + 1, count)
+  count = jnp.minimum(count, state.limit - state.length)
+  count = jnp.where(state.done, 0, count).astype(jnp.int32)
+  done = state.done | stopped | (state.length + count >= state.limit)
+  return count, done
+
+
+def _counted(stats: Stats, draft: Draft, verdict: Verdict, count, was_done) -> Stats:
+  """Adds a round; what a stop token cut off was neither accepted nor emitted."""
+  live = (~was_done).astype(jnp.int32)
+  drafted = draft.num_valid * live
+  accepted = jnp.minimum(verdict.num_accepted, count) * live
+  one_hot = lambda x, size: (x[:, None] == jnp.arange(size)).astype(jnp.int32)
+  depths = jnp.arange(stats.offered.shape[1])
+  return Stats(
+    target_calls=stats.target_calls + live,
+    drafted=stats.drafted + drafted,
+    accepted=stats.accepted + accepted,
+    histogram=stats.histogram
+    + one_hot(accepted, stats.histogram.shape[1]) * live[:, None],
+    offered=stats.offered + (depths < _valid_depth(draft)[:, None] * live[:, None]),
+  )
+
+
+def _valid_depth(draft: Draft) -> Array:
+  """Generations among a row's valid nodes, int32[B]."""
+  if trees.is_chain(draft.tree):
+    return draft.num_valid
+  depth = trees.depths(trees.ancestors(trees.parents(draft.tree, len(draft.tokens))))
+  valid = jnp.arange(depth.shape[1]) <= draft.num_valid[:, None]
+  return jnp.max(jnp.where(valid, depth, 0), axis=1)

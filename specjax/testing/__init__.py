@@ -1,0 +1,1 @@
+"""Small targets, exact laws and a toy tokenizer: what tests are made of."""
