@@ -53,10 +53,12 @@ def warp(logits: Array, sampling: Sampling) -> Array:
   """
   logits = logits.astype(jnp.float32)
   greedy = (sampling.temperature == 0)[:, None, None]
-  cooled = logits / jnp.where(greedy, 1.0, sampling.temperature[:, None, None])
+  temperature = jnp.where(greedy, 1.0, sampling.temperature[:, None, None])
+  best = jnp.max(logits, axis=-1, keepdims=True)
+  cooled = (logits - best) / temperature  # a low temperature gives -inf, never inf
   log_p = jax.nn.log_softmax(_filtered(cooled, sampling, greedy), axis=-1)
-  best = jnp.argmax(logits, axis=-1)[..., None] == jnp.arange(logits.shape[-1])
-  return jnp.where(greedy, jnp.where(best, 0.0, -jnp.inf), log_p)
+  first = jnp.argmax(logits, axis=-1)[..., None] == jnp.arange(logits.shape[-1])
+  return jnp.where(greedy, jnp.where(first, 0.0, -jnp.inf), log_p)
 
 
 def _filtered(logits: Array, sampling: Sampling, greedy: Array) -> Array:

@@ -35,8 +35,7 @@ class TableTarget:
     self, params, tokens, positions, cache, *, slots, ancestors, logits_at, features_at
   ) -> TargetOutput:
     """See `specjax.types.Target`."""
-    put = lambda row, new, slot: jax.lax.dynamic_update_slice(row, new, (slot,))
-    cache = jax.vmap(put)(cache, tokens, slots)
+    cache = _write(cache, tokens, slots)
     parent = slots[:, None] + _parents(tokens.shape[1], ancestors)
     before = jnp.take_along_axis(cache, parent, axis=1, mode='clip')
     before = jnp.where(positions == 0, 0, before)
@@ -50,6 +49,17 @@ class TableTarget:
       cache=cache,
     )
 
+  def keep_path(self, cache: Array, start: Array, path: Array) -> Array:
+    """See `specjax.types.Target`."""
+    index = start[:, None] + 1 + path
+    kept = jnp.take_along_axis(cache, index, axis=1, mode='clip')
+    return _write(cache, kept, start + 1)
+
+
+def _write(cache: Array, new: Array, start: Array) -> Array:
+  put = lambda row, x, slot: jax.lax.dynamic_update_slice(row, x, (slot,))
+  return jax.vmap(put)(cache, new, start)
+
 
 def _parents(window: int, ancestors: Array | None) -> Array:
   """Each row's nearest ancestor in the window, int32[B or 1, T]; -1: the slot before.
@@ -59,8 +69,8 @@ def _parents(window: int, ancestors: Array | None) -> Array:
   index = jnp.arange(window)
   if ancestors is None:
     return index[None] - 1
-  strict = ancestors & (index < index[:, None])
-  return jnp.max(jnp.where(strict, index, -1), axis=-1)
+  above = ancestors & (index < index[:, None])
+  return jnp.max(jnp.where(above, index, -1), axis=-1)
 
 
 def table_model(vocab_size: int, seed: int = 0) -> Model:
@@ -68,8 +78,7 @@ def table_model(vocab_size: int, seed: int = 0) -> Model:
 
   Its tokens are the first bytes of the toy tokenizer.
   """
-  shape = (vocab_size,) * 3
-  logits = 2 * np.random.default_rng(seed).normal(size=shape)
+  logits = 2 * np.random.default_rng(seed).normal(size=(vocab_size,) * 3)
   params = jnp.asarray(logits, jnp.float32)
   tokenizer = toy_text.toy_tokenizer()
   return Model(TableTarget(vocab_size), params, tokenizer, f'table-{vocab_size}')

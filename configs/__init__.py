@@ -1,0 +1,1 @@
+"""Configs: data only, one `get_config()` a file."""

@@ -1,0 +1,37 @@
+"""The fields that configs share, with their defaults."""
+
+import ml_collections
+
+
+def compare() -> ml_collections.ConfigDict:
+  """Fields of `experiments.compare`, locked; methods are free to be added.
+
+  A method is `dict(drafter=dict(name=..., ...), verifier=dict(name=..., ...))`: what
+  stands beside `name` goes to the dataclass as it is. It may have a `temperature` of
+  its own. Without a `verifier` it gets greedy at temperature 0, gumbel above.
+  """
+  c = ml_collections.ConfigDict()
+  # The module in experiments/ that runs this config.
+  c.experiment = 'compare'
+  # A preset, a GGUF file, a Hugging Face directory or a hub id.
+  c.target = 'smollm2-135m'
+  # A JSONL file in Spec-Bench's format.
+  c.prompts = 'experiments/prompts/specjax_60.jsonl'
+  # all, dev (odd question ids: choose on these) or test (even ones: read once).
+  c.split = 'all'
+  # 0 = all; otherwise spread evenly over the tasks.
+  c.num_prompts = 0
+  c.max_new_tokens = 128
+  c.temperature = 0.0
+  c.batch_size = 1
+  c.repeats = 3
+  c.seed = 0
+  # How many prompts are decoded once more to time every round; 0 = none.
+  c.phase_prompts = 4
+  # Comma-separated names of methods; '' = all. Their baselines always run.
+  c.only = ''
+  c.methods = ml_collections.ConfigDict(sort_keys=False)
+  c.methods.baseline = dict(drafter=dict(name='autoregressive'))
+  c.lock()
+  c.methods.unlock()
+  return c

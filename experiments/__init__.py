@@ -1,0 +1,1 @@
+"""Commands that measure; each is run as `python -m experiments.NAME`."""

@@ -1,0 +1,130 @@
+"""Methods side by side: one engine, one target, the same prompts and seeds.
+
+For each batch of prompts and each repeat all methods run once, in an order drawn anew:
+what the machine does meanwhile hits all of them alike. statistics.md has the rules.
+
+Files: `methods.json`; `results.jsonl`, a row per method, prompt and repeat, with the
+tokens in `outputs.jsonl`; `phases.jsonl`, times of single rounds; `metrics.jsonl`, how
+far the run is. `summary.json` and the tables follow from the first four alone.
+"""
+
+import dataclasses
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import rich.console
+
+import specjax
+from experiments import measure, methods, plan, progress, records, rundir
+from experiments import prompts as prompts_lib
+from experiments import summarize, tables
+from experiments.measure import Batch
+from experiments.methods import Method
+from experiments.plan import Plan
+from experiments.prompts import Prompt
+from specjax.drafters.oracle import Oracle
+from specjax.model import Model
+
+WARM_UP = 4  # tokens, of prompt and of output
+
+
+def run(config, workdir: Path) -> None:
+  """Loads what the config names, compares, and shows the table.
+
+  Raises:
+    ValueError: something in the config does not fit.
+  """
+  prompts = prompts_lib.load(config.prompts)
+  prompts = prompts_lib.select(prompts, config.num_prompts, config.split)
+  try:
+    model = specjax.load(config.target)
+  except FileNotFoundError as error:
+    raise ValueError(f'target {config.target}: {error}') from error
+  compare(model, prompts, config, workdir)
+
+
+def compare(
+  model: Model, prompts: Sequence[Prompt], config, workdir: Path
+) -> list[dict]:
+  """Runs a comparison on a loaded target and returns the rows of summary.json."""
+  console = rich.console.Console()
+  todo = plan.make(model, prompts, config)
+  about = {
+    method.name: records.method(method, todo, warmed_up(todo, method))
+    for method in progress.track(todo.methods, 'compile', console)
+  }
+  rundir.write_json(workdir / 'methods.json', about)
+  rows = decode_all(todo, about, workdir, console)
+  phases = time_rounds(todo, workdir, console)
+  summary = summarize.summarize(about, rows, phases)
+  rundir.write_json(workdir / 'summary.json', {'rows': summary})
+  tables.write(workdir, model.label, about, summary)
+  tables.show(console, model.label, about, summary)
+  return summary
+
+
+def warmed_up(todo: Plan, method: Method) -> measure.Warm:
+  """Compiles a method on a few tokens."""
+  bench = dataclasses.replace(todo.bench, max_new_tokens=WARM_UP)
+  short = todo.ids[todo.batches[0][0].index][:WARM_UP]
+  size = len(todo.batches[0])
+  batch = Batch([short] * size, [0] * size)
+  return measure.warm_up(bench, method, batch, with_rounds=todo.phase_prompts > 0)
+
+
+def decode_all(todo: Plan, about: dict, workdir: Path, console) -> list[dict]:
+  """The comparison itself; rows are on disk as soon as they are there."""
+  rows: list[dict] = []
+  began = time.perf_counter()
+  groups = todo.groups()
+  for done, (prompts, repeat) in enumerate(
+    progress.track(groups, 'decode', console), 1
+  ):
+    results = each_method(measure.run, todo, prompts, repeat)
+    new = records.results(todo, about, prompts, repeat, results)
+    rundir.append_lines(workdir / 'results.jsonl', new)
+    outputs = records.outputs(prompts, repeat, results)
+    rundir.append_lines(workdir / 'outputs.jsonl', outputs)
+    elapsed = round(time.perf_counter() - began, 3)
+    metrics = {'groups_done': done, 'groups': len(groups), 'elapsed_s': elapsed}
+    rundir.append_lines(workdir / 'metrics.jsonl', [metrics])
+    rows += new
+  return rows
+
+
+def time_rounds(todo: Plan, workdir: Path, console) -> list[dict]:
+  """Some prompts once more, round by round."""
+  rows: list[dict] = []
+  for prompts, repeat in progress.track(todo.phase_groups(), 'time rounds', console):
+    results = each_method(measure.rounds, todo, prompts, repeat)
+    new = records.phases(prompts, repeat, results)
+    rundir.append_lines(workdir / 'phases.jsonl', new)
+    rows += new
+  return rows
+
+
+def each_method(
+  action: Callable, todo: Plan, prompts: list[Prompt], repeat: int
+) -> dict:
+  """{name: action's result} of all methods on a batch, in the order they ran."""
+  batch = todo.batch(prompts, repeat)
+  rng = np.random.default_rng([todo.seed, prompts[0].index, repeat])
+  done: dict = {}
+  for method in in_order(todo.methods, rng):
+    baseline = methods.baseline_of(method, todo.methods).name
+    known = done[baseline].text if isinstance(method.drafter, Oracle) else None
+    done[method.name] = action(todo.bench, method, batch, known)
+  return done
+
+
+def in_order(todo: Sequence[Method], rng: np.random.Generator) -> list[Method]:
+  """A random order, but each oracle after the baseline whose text it knows."""
+  order = [todo[i] for i in rng.permutation(len(todo))]
+  for method in todo:
+    here = order.index(method)
+    there = order.index(methods.baseline_of(method, todo))
+    if isinstance(method.drafter, Oracle) and here < there:
+      order[here], order[there] = order[there], order[here]
+  return order

@@ -1,0 +1,162 @@
+"""Is the output of a lossless method the baseline's, token by token?
+
+Greedy, in batches of prompts of similar length: the baseline and the method decode each
+batch, and rows are compared. Where a row differs, the method's own output is teacher-
+forced through the target one token at a time, in the same batch: that is the baseline's
+own computation, so every emitted token must be its argmax or stand within a near-tie of
+it, 2 eps (`experiments.teacher_forcing`). Rows that are identical need no such pass:
+their baseline was it. `flips_per_10k` counts emitted tokens that are not the argmax.
+
+  python -m experiments.main --config=configs/experiments/identity.py --workdir=DIR \
+    --config.prompts=SPEC_BENCH.jsonl
+
+Writes identity.json and table.md.
+"""
+
+import dataclasses
+import json
+import pathlib
+from collections.abc import Sequence
+
+import numpy as np
+import rich
+from rich import box, table
+
+import specjax
+from experiments import teacher_forcing
+from specjax.drafters.prompt_lookup import PromptLookup
+from specjax.model import Model
+
+
+@dataclasses.dataclass(frozen=True)
+class Batch:
+  """Prompts decoded together, and what came out."""
+
+  prompts: list[list[int]]
+  baseline: list[specjax.Completion]
+  method: list[specjax.Completion]
+
+  @property
+  def outputs(self) -> list[list[int]]:
+    """The method's tokens."""
+    return [row.tokens for row in self.method]
+
+  @property
+  def differing(self) -> list[int]:
+    """Rows whose outputs are not the baseline's."""
+    pairs = zip(self.baseline, self.method)
+    return [i for i, (a, b) in enumerate(pairs) if a.tokens != b.tokens]
+
+
+@dataclasses.dataclass(frozen=True)
+class Difference:
+  """A row whose output is not the baseline's; positions count output tokens from 0."""
+
+  prompt_tokens: int
+  first_difference: int
+  flips: int  # emitted tokens that are not the target's argmax
+  largest_gap: float  # best logit less the emitted token's
+  certified: bool  # every emitted token is the argmax or within a near-tie
+
+
+def run(config, workdir) -> None:
+  """Decodes config.num_prompts prompts (0: all) both ways, compares and certifies."""
+  model = specjax.load(config.target)
+  drafter = PromptLookup(**config.drafter)
+  prompts = _prompts(model, config.prompts, config.num_prompts)
+  batches: list[Batch] = []
+  for start in range(0, len(prompts), config.batch_size):
+    rows = prompts[start : start + config.batch_size]
+    batches.append(_decode(model, drafter, rows, config.max_new_tokens))
+    differing = sum(len(batch.differing) for batch in batches)
+    print(f'{start + len(rows)} of {len(prompts)} prompts, {differing} rows differ')
+  floor = _floor(model, batches, drafter.num_draft + 1, config.floor_positions)
+  differences = [
+    difference
+    for batch in batches
+    if batch.differing
+    for difference in examine(model, batch, floor.eps)
+  ]
+  _write(_report(batches, differences, floor), model.label, pathlib.Path(workdir))
+
+
+def _prompts(model: Model, path: str, num_prompts: int) -> list[list[int]]:
+  """First turns as token ids, the shortest first."""
+  lines = pathlib.Path(path).read_text().splitlines()
+  chosen = lines[:: len(lines) // num_prompts] if num_prompts else lines
+  turns = [json.loads(line)['turns'][0] for line in chosen]
+  return sorted(map(model.chat, turns), key=len)
+
+
+def _decode(model: Model, drafter, prompts, max_new_tokens: int) -> Batch:
+  decode = lambda drafter: specjax.decode(
+    model, prompts, drafter=drafter, max_new_tokens=max_new_tokens
+  )
+  return Batch(prompts, decode(None), decode(drafter))
+
+
+def _floor(model: Model, batches: Sequence[Batch], width: int, positions: int):
+  """eps, on batches evenly spread over all lengths with `positions` tokens or more."""
+  mean = sum(len(output) for b in batches for output in b.outputs) / len(batches)
+  chosen = np.linspace(
+    0, len(batches) - 1, min(len(batches), int(positions / mean) + 1)
+  )
+  floors = [
+    teacher_forcing.floor(model.target, model.params, b.prompts, b.outputs, width)
+    for b in (batches[int(i)] for i in chosen)
+  ]
+  eps = max(floor.eps for floor in floors)
+  return teacher_forcing.Floor(eps, sum(floor.positions for floor in floors))
+
+
+def examine(model: Model, batch: Batch, eps: float) -> list[Difference]:
+  """Teacher-forces the method's outputs; a `Difference` for each row that has one."""
+  forced = teacher_forcing.certify(
+    model.target, model.params, batch.prompts, batch.outputs
+  )
+  return [
+    Difference(
+      prompt_tokens=len(batch.prompts[row]),
+      first_difference=_first_difference(batch.baseline[row], batch.method[row]),
+      flips=int(np.sum(forced[row].best != batch.outputs[row])),
+      largest_gap=float(forced[row].gap.max()),
+      certified=bool(np.all(forced[row].gap <= 2 * eps)),
+    )
+    for row in batch.differing
+  ]
+
+
+def _first_difference(a: specjax.Completion, b: specjax.Completion) -> int:
+  pairs = zip(a.tokens, b.tokens)
+  shorter = min(len(a.tokens), len(b.tokens))
+  return next((i for i, (x, y) in enumerate(pairs) if x != y), shorter)
+
+
+def _report(batches, differences: Sequence[Difference], floor) -> dict:
+  rows = [row for batch in batches for row in batch.method]
+  tokens = sum(len(row.tokens) for row in rows)
+  flips = sum(difference.flips for difference in differences)
+  return {
+    'prompts': len(rows),
+    'tokens': tokens,
+    'accepted': sum(row.accepted for row in rows),
+    'rows_identical': len(rows) - len(differences),
+    'rows_differing': len(differences),
+    'all_certified': all(difference.certified for difference in differences),
+    'flips': flips,
+    'flips_per_10k': 1e4 * flips / tokens,
+    'eps': floor.eps,
+    'eps_positions': floor.positions,
+    'differences': [dataclasses.asdict(difference) for difference in differences],
+  }
+
+
+def _write(report: dict, label: str, folder: pathlib.Path) -> None:
+  (folder / 'identity.json').write_text(json.dumps(report, indent=1))
+  shown = table.Table('', label, box=box.MARKDOWN)
+  for name, value in report.items():
+    if name != 'differences':
+      shown.add_row(name, f'{value:.3g}' if isinstance(value, float) else str(value))
+  rich.print(shown)
+  with (folder / 'table.md').open('w') as file:
+    rich.print(shown, file=file)

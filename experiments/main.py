@@ -1,0 +1,35 @@
+"""Runs an experiment config; kept short, the work is in the module it names.
+
+python -m experiments.main --config=configs/experiments/demo.py --workdir=DIR
+"""
+
+import sys
+
+from absl import app, flags
+from ml_collections import config_flags
+
+from experiments import methods, rundir
+
+_CONFIG = config_flags.DEFINE_config_file(
+  'config', None, 'Experiment config.', lock_config=True
+)
+_WORKDIR = flags.DEFINE_string('workdir', None, 'Where results go; must be new.')
+flags.mark_flags_as_required(['config', 'workdir'])
+
+
+def main(argv: list[str]) -> None:
+  if len(argv) > 1:
+    sys.exit(f'unknown arguments {argv[1:]}: overrides are --config.field=value')
+  config = _CONFIG.value
+  overrides = config_flags.get_override_values(flags.FLAGS['config'])
+  try:
+    experiment = methods.find('experiments', config.experiment, 'run')
+    workdir = rundir.create(_WORKDIR.value, config, overrides)
+    experiment.run(config, workdir)
+  except ValueError as error:
+    sys.exit(str(error))
+  rundir.finish(workdir)
+
+
+if __name__ == '__main__':
+  app.run(main)

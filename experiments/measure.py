@@ -1,0 +1,168 @@
+"""Times one method on one batch of prompts: prefill and decode apart, or every round.
+
+All runs of a comparison share one buffer length, so a method is compiled once.
+"""
+
+import dataclasses
+import functools
+import statistics
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from experiments.methods import Method
+from specjax import decoding, request
+from specjax import keys as keys_lib
+from specjax.drafters.oracle import Oracle
+from specjax.model import Model
+from specjax.types import Array, Context, DecodeState, Draft, Params, Stats
+
+PROPOSALS = 5  # how often a draft is timed
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Bench:
+  """What all runs of a comparison share."""
+
+  model: Model
+  max_new_tokens: int
+  max_len: int  # L
+
+
+@dataclasses.dataclass(frozen=True)
+class Batch:
+  """What is decoded together, by every method alike."""
+
+  prompts: list[list[int]]
+  seeds: list[int]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Result:
+  """One method on one batch, read from the device."""
+
+  text: np.ndarray  # int32[B, L] prompt and output: what an oracle is given
+  outputs: list[list[int]]  # B rows of new tokens
+  stats: Stats  # numpy, per row
+  prefill_s: float  # set-up of cache and drafter, and scoring the prompts
+  decode_s: float  # until all rows end
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Rounds:
+  """The same batch from the host, round by round."""
+
+  text: np.ndarray  # as in Result
+  round_s: list[float]
+  new_tokens: int  # of all rows
+  draft_s: float  # one call of the drafter alone, 0 where there is none
+
+
+@dataclasses.dataclass(frozen=True)
+class Warm:
+  """What the first run of a method tells."""
+
+  compile_s: float  # little where an earlier method shares its programs
+  draft_sampling: str  # none, deterministic, or sampled
+
+
+def run(bench: Bench, method: Method, batch: Batch, known: Any = None) -> Result:
+  """Decodes a batch; `known` int32[B, L] is the text given to an oracle."""
+  began = time.perf_counter()
+  static, params, state = _prefilled(bench, method, batch, known)
+  ready = time.perf_counter()
+  state = jax.block_until_ready(decoding.decode(*static, params, state))
+  ended = time.perf_counter()
+  text, lengths, stats = jax.device_get((state.tokens, state.length, state.stats))
+  outputs = [
+    row[len(prompt) : length].tolist()
+    for row, prompt, length in zip(text, batch.prompts, lengths)
+  ]
+  return Result(text, outputs, stats, ready - began, ended - ready)
+
+
+def rounds(bench: Bench, method: Method, batch: Batch, known: Any = None) -> Rounds:
+  """Decodes a batch with `decoding.stream` and times each round."""
+  static, params, state = _prefilled(bench, method, batch, known)
+  round_s, began = [], time.perf_counter()
+  for state in decoding.stream(*static, params, state):  # noqa: B020
+    jax.block_until_ready(state)
+    now = time.perf_counter()
+    round_s.append(now - began)
+    began = now
+  draft_s = _draft_s(method.drafter, params, state)
+  text, lengths = jax.device_get((state.tokens, state.length))
+  new_tokens = int(lengths.sum()) - sum(map(len, batch.prompts))
+  return Rounds(text, round_s, new_tokens, draft_s)
+
+
+def warm_up(bench: Bench, method: Method, batch: Batch, with_rounds: bool) -> Warm:
+  """Compiles a method on the batch, which should be small."""
+  known = jnp.zeros((len(batch.prompts), bench.max_len), jnp.int32)
+  first, second = (_seconds(run, bench, method, batch, known) for _ in range(2))
+  if with_rounds:
+    rounds(bench, method, batch, known)
+  static, params, state = _prefilled(bench, method, batch, known)
+  draft = jax.eval_shape(functools.partial(_propose, static[1]), params, state)
+  sampling = 'deterministic' if draft.log_q is None else 'sampled'
+  return Warm(first - second, sampling if method.drafter.num_draft else 'none')
+
+
+def _prefilled(bench: Bench, method: Method, batch: Batch, known):
+  """(target, drafter, verifier), params and a state that is ready to decode."""
+  model = bench.model
+  static = model.target, method.drafter, method.verifier
+  own = jnp.asarray(known) if isinstance(method.drafter, Oracle) else None
+  params = Params(model.params, own)
+  state = request.start(
+    *static,
+    params,
+    batch.prompts,
+    max_new_tokens=bench.max_new_tokens,
+    stop_ids=model.tokenizer.stop_ids,
+    seed=batch.seeds,
+    max_len=bench.max_len,
+    temperature=method.temperature,
+  )
+  state = decoding.prefill(model.target, method.drafter, params, state)
+  return static, params, jax.block_until_ready(state)
+
+
+def _draft_s(drafter, params: Params, state: DecodeState) -> float:
+  if drafter.num_draft == 0:
+    return 0.0
+  call = lambda: jax.block_until_ready(_propose(drafter, params, state))
+  call()
+  return statistics.median(_seconds(call) for _ in range(PROPOSALS))
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _propose(drafter, params: Params, state: DecodeState) -> Draft:
+  context = Context(
+    state.tokens, state.length, state.limit - state.length, state.sampling
+  )
+  keys = keys_lib.row_keys(state.seed, state.length)
+  own_and_target = params.drafter, params.target
+  return drafter.propose(own_and_target, state.draft, context, keys)[0]
+
+
+def _seconds(function, *args) -> float:
+  began = time.perf_counter()
+  function(*args)
+  return time.perf_counter() - began
+
+
+def seeds(seed: int, indices: Sequence[int], repeats: int) -> np.ndarray:
+  """uint32[P, R]: prompt i, repeat r has seed fold_in(seed, i, r)."""
+
+  def one(index: Array, repeat: Array) -> Array:
+    key = jax.random.fold_in(jax.random.key(seed, impl='threefry2x32'), index)
+    return jax.random.bits(jax.random.fold_in(key, repeat), dtype=jnp.uint32)
+
+  over_repeats = jax.vmap(one, (None, 0))
+  table = jax.vmap(over_repeats, (0, None))
+  return np.asarray(table(jnp.asarray(indices), jnp.arange(repeats)))

@@ -1,0 +1,131 @@
+"""What is written down of a comparison: the rows of its JSONL files."""
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+
+from experiments import methods
+from experiments.measure import Result, Rounds, Warm
+from experiments.methods import Method
+from experiments.plan import Plan
+from experiments.prompts import Prompt
+from specjax import stats
+
+
+def method(ours: Method, todo: Plan, warm: Warm) -> dict:
+  """An entry of methods.json: what a reader of the results must know of a method.
+
+  `same_text`: the output equals its baseline's token by token, up to near-ties.
+  """
+  baseline = methods.baseline_of(ours, todo.methods)
+  coupled = ours.verifier.shared_noise and baseline.verifier.shared_noise
+  return {
+    'against': baseline.name,
+    'drafter': _settings(ours.drafter),
+    'verifier': _settings(ours.verifier),
+    'lossless': ours.verifier.lossless,
+    'same_text': ours.verifier.lossless and (ours.temperature == 0 or coupled),
+    'temperature': ours.temperature,
+    'batch_size': len(todo.batches[0]),
+    'num_draft': ours.drafter.num_draft,
+    **dataclasses.asdict(warm),
+  }
+
+
+def results(
+  todo: Plan,
+  about: Mapping[str, dict],
+  prompts: list[Prompt],
+  repeat: int,
+  done: Mapping[str, Result],
+) -> list[dict]:
+  """Rows of results.jsonl: a batch's methods, in the order they ran, by prompt."""
+  rows = []
+  for order, (name, result) in enumerate(done.items()):
+    for row, prompt in enumerate(prompts):
+      base = done[about[name]['against']].outputs[row]
+      rows.append(
+        {
+          'method': name,
+          'drafter': about[name]['drafter']['name'],
+          'verifier': about[name]['verifier']['name'],
+          'draft_sampling': about[name]['draft_sampling'],
+          'prompt_id': prompt.id,
+          'category': prompt.category,
+          'task': prompt.task,
+          'split': prompt.split,
+          'turn': 1,
+          'repeat': repeat,
+          'seed': todo.seeds[prompt.index][repeat],
+          'order': order,
+          'temperature': about[name]['temperature'],
+          'batch_size': len(prompts),
+          'num_draft': about[name]['num_draft'],
+          'prompt_tokens': len(todo.ids[prompt.index]),
+          'prefill_s': result.prefill_s,
+          'decode_s': result.decode_s,
+          **_counts(result, row),
+          **_text(result.outputs[row], base if about[name]['same_text'] else None),
+          'truncated': len(result.outputs[row]) == todo.bench.max_new_tokens,
+          'config_hash': todo.config_hash,
+        }
+      )
+  return rows
+
+
+def outputs(
+  prompts: list[Prompt], repeat: int, done: Mapping[str, Result]
+) -> Iterable[dict]:
+  """Rows of outputs.jsonl: what was written, so that it can be verified later."""
+  for name, result in done.items():
+    for prompt, tokens in zip(prompts, result.outputs):
+      yield dict(method=name, prompt_id=prompt.id, repeat=repeat, tokens=tokens)
+
+
+def phases(
+  prompts: list[Prompt], repeat: int, done: Mapping[str, Rounds]
+) -> list[dict]:
+  """Rows of phases.jsonl: a batch's methods, each round timed."""
+  return [
+    {
+      'method': name,
+      'prompt_ids': [prompt.id for prompt in prompts],
+      'repeat': repeat,
+      'new_tokens': rounds.new_tokens,
+      'draft_s': rounds.draft_s,
+      'round_s': rounds.round_s,
+    }
+    for name, rounds in done.items()
+  ]
+
+
+def _settings(part) -> dict:
+  """{'name': module, ...hyper-parameters} of a drafter or verifier."""
+  name = type(part).__module__.removeprefix('specjax.').partition('.')[2]
+  return {'name': name or type(part).__module__, **dataclasses.asdict(part)}
+
+
+def _counts(result: Result, row: int) -> dict:
+  """Emitted tokens only. `draft_calls` are rounds that proposed something."""
+  counts = result.stats
+  offered = counts.offered[row].tolist()
+  return {
+    'new_tokens': len(result.outputs[row]),
+    'target_calls': int(counts.target_calls[row]),
+    'draft_calls': offered[0] if offered else 0,
+    'drafted': int(counts.drafted[row]),
+    'accepted': int(counts.accepted[row]),
+    'accepted_histogram': counts.histogram[row].tolist(),
+    'offered': offered,
+  }
+
+
+def _text(tokens: list[int], base: list[int] | None) -> dict:
+  """`base` is the text that the output should equal, where there is one."""
+  differs = None if base is None else stats.first_difference(tokens, base)
+  return {
+    'identical_to_baseline': None if base is None else differs is None,
+    'first_difference': differs,
+    'repeat8': stats.repeat_share(tokens),
+    'loop_onset': stats.loop_onset(tokens),
+    'tokens_sha256': stats.tokens_sha256(tokens),
+  }

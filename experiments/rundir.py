@@ -1,0 +1,87 @@
+"""The directory of one run: what was asked, where it ran, and that it ended.
+
+`config.json`, `overrides.json` and `env.json` are written first, `done` last.
+"""
+
+import json
+import os
+import platform
+import subprocess
+from collections.abc import Iterable, Mapping
+from importlib import metadata
+from pathlib import Path
+
+import jax
+
+PACKAGES = 'jax', 'jaxlib', 'flax', 'optax', 'numpy', 'tokenizers', 'specjax-lab'
+
+
+def create(workdir: str | Path, config, overrides: Mapping) -> Path:
+  """Makes the directory and says what will run there.
+
+  Raises:
+    ValueError: it already holds a run.
+  """
+  path = Path(workdir)
+  if (path / 'config.json').exists():
+    ended = 'finished' if (path / 'done').exists() else 'unfinished'
+    raise ValueError(
+      f'{path} already holds a run ({ended}): choose another --workdir or delete it'
+    )
+  path.mkdir(parents=True, exist_ok=True)
+  write_json(path / 'config.json', json.loads(config.to_json()))
+  write_json(path / 'overrides.json', dict(overrides))
+  write_json(path / 'env.json', environment())
+  return path
+
+
+def finish(workdir: Path) -> None:
+  """Marks the run as complete."""
+  (workdir / 'done').touch()
+
+
+def environment() -> dict:
+  """Code, versions, device and flags: what else a number depends on."""
+  device = jax.devices()[0]
+  return {
+    'git_revision': _git('rev-parse', 'HEAD'),
+    'git_dirty': bool(_git('status', '--porcelain')),
+    'python': platform.python_version(),
+    'versions': {name: _version(name) for name in PACKAGES},
+    'platform': device.platform,
+    'device': device.device_kind,
+    'device_count': jax.device_count(),
+    'machine': platform.machine(),
+    'cpu_count': os.cpu_count(),
+    'flags': {k: v for k, v in os.environ.items() if k.startswith(('XLA_', 'JAX_'))},
+  }
+
+
+def write_json(path: Path, content) -> None:
+  """Indented, with a newline at the end; NaN is an error."""
+  path.write_text(json.dumps(content, indent=2, allow_nan=False) + '\n')
+
+
+def append_lines(path: Path, rows: Iterable[Mapping]) -> None:
+  """Adds rows to a JSONL file; they are on disk when this returns."""
+  with path.open('a') as file:
+    file.writelines(json.dumps(row, allow_nan=False) + '\n' for row in rows)
+
+
+def _git(*command: str) -> str | None:
+  """Output of a git command at this code, None where there is no repository."""
+  here = Path(__file__).parent
+  try:
+    run = subprocess.run(
+      ['git', *command], cwd=here, capture_output=True, text=True, check=True
+    )
+  except (OSError, subprocess.CalledProcessError):
+    return None
+  return run.stdout.strip()
+
+
+def _version(package: str) -> str | None:
+  try:
+    return metadata.version(package)
+  except metadata.PackageNotFoundError:
+    return None
