@@ -14,17 +14,18 @@ Writes identity.json and table.md.
 """
 
 import dataclasses
-import json
-import pathlib
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import rich
+import rich.console
 from rich import box, table
 
 import specjax
-from experiments import teacher_forcing
-from specjax.drafters.prompt_lookup import PromptLookup
+from experiments import methods, progress, rundir, teacher_forcing
+from experiments import prompts as prompts_lib
+from experiments.methods import Method
 from specjax.model import Model
 
 
@@ -59,40 +60,35 @@ class Difference:
   certified: bool  # every emitted token is the argmax or within a near-tie
 
 
-def run(config, workdir) -> None:
+def run(config, workdir: Path) -> None:
   """Decodes config.num_prompts prompts (0: all) both ways, compares and certifies."""
+  chosen = prompts_lib.select(
+    prompts_lib.load(config.prompts), config.num_prompts, 'all'
+  )
   model = specjax.load(config.target)
-  drafter = PromptLookup(**config.drafter)
-  prompts = _prompts(model, config.prompts, config.num_prompts)
-  batches: list[Batch] = []
-  for start in range(0, len(prompts), config.batch_size):
-    rows = prompts[start : start + config.batch_size]
-    batches.append(_decode(model, drafter, rows, config.max_new_tokens))
-    differing = sum(len(batch.differing) for batch in batches)
-    print(f'{start + len(rows)} of {len(prompts)} prompts, {differing} rows differ')
-  floor = _floor(model, batches, drafter.num_draft + 1, config.floor_positions)
+  parsed = methods.parse({'method': config.method}, 0.0, model.target.vocab_size)
+  method = parsed['method']
+  ids = sorted((prompts_lib.token_ids(model, p.turns[0]) for p in chosen), key=len)
+  size = config.batch_size
+  groups = [ids[start : start + size] for start in range(0, len(ids), size)]
+  batches = [
+    _decode(model, method, group, config.max_new_tokens)
+    for group in progress.track(groups, 'decode', rich.console.Console())
+  ]
+  floor = _floor(model, batches, method.drafter.num_draft + 1, config.floor_positions)
   differences = [
     difference
     for batch in batches
     if batch.differing
     for difference in examine(model, batch, floor.eps)
   ]
-  _write(_report(batches, differences, floor), model.label, pathlib.Path(workdir))
+  _write(_report(batches, differences, floor), model.label, workdir)
 
 
-def _prompts(model: Model, path: str, num_prompts: int) -> list[list[int]]:
-  """First turns as token ids, the shortest first."""
-  lines = pathlib.Path(path).read_text().splitlines()
-  chosen = lines[:: len(lines) // num_prompts] if num_prompts else lines
-  turns = [json.loads(line)['turns'][0] for line in chosen]
-  return sorted(map(model.chat, turns), key=len)
-
-
-def _decode(model: Model, drafter, prompts, max_new_tokens: int) -> Batch:
-  decode = lambda drafter: specjax.decode(
-    model, prompts, drafter=drafter, max_new_tokens=max_new_tokens
-  )
-  return Batch(prompts, decode(None), decode(drafter))
+def _decode(model: Model, method: Method, ids: list[list[int]], max_new: int) -> Batch:
+  decode = lambda **how: specjax.decode(model, ids, max_new_tokens=max_new, **how)
+  ours = decode(drafter=method.drafter, verifier=method.verifier)
+  return Batch(ids, decode(), ours)
 
 
 def _floor(model: Model, batches: Sequence[Batch], width: int, positions: int):
@@ -151,12 +147,12 @@ def _report(batches, differences: Sequence[Difference], floor) -> dict:
   }
 
 
-def _write(report: dict, label: str, folder: pathlib.Path) -> None:
-  (folder / 'identity.json').write_text(json.dumps(report, indent=1))
+def _write(report: dict, label: str, workdir: Path) -> None:
+  rundir.write_json(workdir / 'identity.json', report)
   shown = table.Table('', label, box=box.MARKDOWN)
   for name, value in report.items():
     if name != 'differences':
       shown.add_row(name, f'{value:.3g}' if isinstance(value, float) else str(value))
   rich.print(shown)
-  with (folder / 'table.md').open('w') as file:
+  with (workdir / 'table.md').open('w') as file:
     rich.print(shown, file=file)

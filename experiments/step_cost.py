@@ -14,17 +14,19 @@ Writes step_cost.json ({"rows": [...]}; read it with `load`) and table.md.
 import dataclasses
 import functools
 import json
-import pathlib
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import rich
+import rich.console
 from rich import box, table
 
 import specjax
+from experiments import progress, rundir
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,25 +53,24 @@ class Row(Case):
   ratio_to_one: float
 
 
-def run(config, workdir) -> None:
+def run(config, workdir: Path) -> None:
   """Measures config.cases, (window, used, slots, batch) each, on config.target."""
   model = specjax.load(config.target)
   cases = [Case(*case) for case in config.cases]
   rows = cost_table(
     model.target, model.params, cases, repeats=config.repeats, steps=config.steps
   )
-  folder = pathlib.Path(workdir)
   content = {'rows': [dataclasses.asdict(row) for row in rows]}
-  (folder / 'step_cost.json').write_text(json.dumps(content, indent=1))
+  rundir.write_json(workdir / 'step_cost.json', content)
   shown = _table(rows, model.label)
   rich.print(shown)
-  with (folder / 'table.md').open('w') as file:
+  with (workdir / 'table.md').open('w') as file:
     rich.print(shown, file=file)
 
 
-def load(path: str | pathlib.Path) -> list[Row]:
+def load(path: str | Path) -> list[Row]:
   """The rows of a step_cost.json."""
-  return [Row(**row) for row in json.loads(pathlib.Path(path).read_text())['rows']]
+  return [Row(**row) for row in json.loads(Path(path).read_text())['rows']]
 
 
 def cost_table(
@@ -88,15 +89,14 @@ def cost_table(
     ms, caches[key] = _time(target, params, case, caches[key], steps)
     return ms
 
-  for done, case in enumerate(cases, 1):
+  console = rich.console.Console()
+  for case in progress.track(cases, 'compile', console):
     measure(case)
-    print(f'compiled {done} of {len(cases)}', flush=True)
   times: dict[Case, list[float]] = {case: [] for case in cases}
-  for repeat in range(repeats):
+  for repeat in progress.track(range(repeats), 'measure', console):
     # There and back: a drift within a repeat favours no window.
     for case in cases if repeat % 2 == 0 else reversed(cases):
       times[case].append(measure(case))
-    print(f'repeat {repeat + 1} of {repeats}', flush=True)
   return [
     _row(case, np.array(times[case]), np.array(times[case.one])) for case in cases
   ]
@@ -156,7 +156,8 @@ def _row(case: Case, times: np.ndarray, ones: np.ndarray) -> Row:
 
 def _table(rows: Sequence[Row], label: str) -> table.Table:
   columns = [field.name for field in dataclasses.fields(Row)]
-  shown = table.Table(*columns, title=f'One target call of {label}', box=box.MARKDOWN)
+  title = f'One target call of {label}'
+  shown = table.Table(*columns, title=title, title_justify='left', box=box.MARKDOWN)
   for row in rows:
     cells = dataclasses.astuple(row)
     shown.add_row(*(f'{x:.2f}' if isinstance(x, float) else str(x) for x in cells))

@@ -24,8 +24,9 @@ def is_chain(tree: Tree) -> bool:
 
 def max_depth(tree: Tree) -> int:
   """Generations, as far as the shape alone tells: a grown tree may be a chain."""
-  if tree.static is None:
+  if tree.grown is not None:
     return tree.grown.shape[1]
+  assert tree.static is not None
   generation = [0]
   for parent in tree.static:
     generation.append(generation[parent + 1] + 1)
@@ -34,8 +35,9 @@ def max_depth(tree: Tree) -> int:
 
 def parents(tree: Tree, batch: int) -> Array:
   """int32[B, N], -1 for children of the root."""
-  if tree.static is None:
+  if tree.grown is not None:
     return tree.grown
+  assert tree.static is not None
   return jnp.broadcast_to(jnp.array(tree.static, jnp.int32), (batch, len(tree.static)))
 
 

@@ -93,7 +93,8 @@ class TestEnds:
     beyond = np.arange(tokens.shape[1]) >= length[:, None]
     assert not np.any(tokens[beyond])  # nothing is written behind a row's end
     return [
-      done.tokens for done in api.completions(MODELS['table'], [4, 1, 180], state)
+      done.tokens
+      for done in api.completions(MODELS['table'], run.prompt_lengths, state)
     ]
 
   def test_a_stop_token_ends_the_row_and_is_its_last_token(self):

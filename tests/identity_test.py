@@ -3,11 +3,11 @@
 import dataclasses
 import json
 
-import ml_collections
 import numpy as np
 import pytest
 
 import specjax
+from configs.experiments.identity import get_config
 from experiments import identity, teacher_forcing
 from specjax.drafters.prompt_lookup import PromptLookup
 from specjax.testing import tiny
@@ -81,24 +81,19 @@ class TestExamine:
 
 def test_run_reports_a_lossless_method_as_identical(tmp_path, monkeypatch):
   monkeypatch.setattr(specjax, 'load', lambda source: tiny.tiny_model())
-  prompts = tmp_path / 'prompts.jsonl'
-  turns = ['abcabcabcabc', 'to be or not to be', 'one two']
-  prompts.write_text('\n'.join(json.dumps({'turns': [turn]}) for turn in turns))
-  config = ml_collections.ConfigDict(
-    dict(
-      target='tiny',
-      prompts=str(prompts),
-      num_prompts=0,
-      max_new_tokens=16,
-      batch_size=2,
-      drafter=dict(num_draft=3),
-      floor_positions=10,
-    )
-  )
+  turns = 'abcabcabcabc', 'to be or not to be', 'one two'
+  lines = [
+    json.dumps({'question_id': i, 'category': 'qa', 'turns': [turn]})
+    for i, turn in enumerate(turns)
+  ]
+  (tmp_path / 'prompts.jsonl').write_text('\n'.join(lines))
+  config = get_config()
+  config.prompts = str(tmp_path / 'prompts.jsonl')
+  config.max_new_tokens, config.batch_size, config.floor_positions = 16, 2, 10
   identity.run(config, tmp_path)
   report = json.loads((tmp_path / 'identity.json').read_text())
   assert report['prompts'] == report['rows_identical'] == 3
-  assert report['tokens'] == 3 * 16
+  assert 3 <= report['tokens'] <= 3 * 16
   assert report['all_certified'] and report['flips'] == 0
   assert report['eps_positions'] >= 10
   assert '| rows_identical ' in (tmp_path / 'table.md').read_text()

@@ -1,4 +1,10 @@
-"""Prompt lookup against the baseline: every output the same, up to near-ties."""
+r"""Prompt lookup against the baseline: every output the same, up to near-ties.
+
+python -m experiments.main --config=configs/experiments/identity.py --workdir=DIR \
+  --config.prompts=PATH/spec_bench.jsonl
+
+MEASURED: ...
+"""
 
 import ml_collections
 
@@ -7,10 +13,16 @@ def get_config():
   c = ml_collections.ConfigDict()
   c.experiment = 'identity'
   c.target = 'smollm2-135m'
+  # A JSONL file in Spec-Bench's format.
   c.prompts = 'experiments/prompts/specjax_60.jsonl'
-  c.num_prompts = 0  # all
+  # 0 = all; otherwise spread evenly over the tasks.
+  c.num_prompts = 0
   c.max_new_tokens = 64
   c.batch_size = 8
-  c.drafter = dict(num_draft=5, max_ngram=3, min_ngram=2)
-  c.floor_positions = 1000  # positions that eps is measured over, at least
+  c.method = dict(
+    drafter=dict(name='prompt_lookup', num_draft=5, max_ngram=3, min_ngram=2),
+    verifier=dict(name='greedy'),
+  )
+  # eps is the largest of this many positions, or a few more.
+  c.floor_positions = 1000
   return c

@@ -1,4 +1,9 @@
-"""The price of a target call: windows at one place, then what else may matter."""
+"""The price of a target call: windows at one place, then what else may matter.
+
+python -m experiments.main --config=configs/experiments/step_cost.py --workdir=DIR
+
+MEASURED: ...
+"""
 
 import ml_collections
 
@@ -10,7 +15,8 @@ def get_config():
   c.experiment = 'step_cost'
   c.target = 'smollm2-135m'
   c.repeats = 9
-  c.steps = 10  # calls in one compiled loop
+  # Target calls in one compiled loop.
+  c.steps = 10
   # (window, used context, buffer slots, batch)
   c.cases = tuple(
     [(window, 200, 512, 1) for window in WINDOWS]

@@ -209,7 +209,8 @@ def _tokenizer(path: pathlib.Path, metadata: Mapping[str, Any]) -> text.Tokenize
     metadata.get(f'tokenizer.ggml.{name}_token_id') for name in ('bos', 'eos')
   )
   special = {'bos_token': bos, 'eos_token': eos}
-  stop_ids = {eos, *map(backend.token_to_id, TURN_ENDS)} - {None}
+  ends = [eos, *map(backend.token_to_id, TURN_ENDS)]
+  stop_ids = {token for token in ends if token is not None}
   return text.Tokenizer(
     backend=backend,
     chat_template=metadata.get('tokenizer.chat_template'),
@@ -223,7 +224,7 @@ def _byte_level_bpe(
 ) -> tokenizers.Tokenizer:
   """BPE over bytes as SmolLM2 has it: single digits are split off first."""
   vocabulary = {token: i for i, token in enumerate(tokens)}
-  pairs = [tuple(merge.split(' ')) for merge in merges]
+  pairs = [(left, right) for left, right in (merge.split(' ') for merge in merges)]
   backend = tokenizers.Tokenizer(models.BPE(vocab=vocabulary, merges=pairs))
   digits = pre_tokenizers.Digits(individual_digits=True)
   words = pre_tokenizers.ByteLevel(add_prefix_space=False)

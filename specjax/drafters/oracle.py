@@ -81,7 +81,8 @@ class Oracle:
     if self.rates is not None:
       coins = keys_lib.uniforms(keys, keys_lib.DRAFT, self.num_draft)
       return coins < jnp.array(self.rates), jnp.full(batch, self.num_draft)
-    wanted = jnp.array(self.script)[state.rounds % len(self.script)]
+    script = jnp.array(self.script)
+    wanted = script[state.rounds % script.size]
     right = jnp.arange(self.num_draft) < wanted[:, None]
     return right, jnp.where(wanted < 0, 0, self.num_draft)
 

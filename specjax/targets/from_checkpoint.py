@@ -12,6 +12,15 @@ from specjax.targets import transformer
 KNOWN = ('llama',)
 # Buffers that old checkpoints store and every implementation computes.
 _COMPUTED = re.compile(r'rotary_emb\.inv_freq$')
+_REQUIRED = (
+  'vocab_size',
+  'hidden_size',
+  'intermediate_size',
+  'num_hidden_layers',
+  'num_attention_heads',
+  'max_position_embeddings',
+  'rms_norm_eps',
+)
 _HF_NAMES = {
   'embedding': 'model.embed_tokens.weight',
   'norm.scale': 'model.norm.weight',
@@ -48,6 +57,9 @@ def parse_config(config: dict) -> transformer.TransformerConfig:
       f'model_type {config.get("model_type")!r} is not supported; known: '
       + ', '.join(KNOWN)
     )
+  absent = [key for key in _REQUIRED if key not in config]
+  if absent:
+    raise ValueError(f'config.json lacks {", ".join(absent)}')
   supported = {'hidden_act': 'silu', 'attention_bias': False, 'mlp_bias': False}
   for key, value in supported.items():
     if config.get(key, value) != value:
@@ -56,13 +68,16 @@ def parse_config(config: dict) -> transformer.TransformerConfig:
   if rope.get('rope_type', rope.get('type', 'default')) != 'default':
     raise ValueError(f'rope scaling {rope} is not supported, only the default')
   heads = config['num_attention_heads']
+  kv_heads = config.get('num_key_value_heads') or heads
+  if heads % kv_heads:
+    raise ValueError(f'{heads} query heads cannot share {kv_heads} key-value heads')
   return transformer.TransformerConfig(
     vocab_size=config['vocab_size'],
     hidden_size=config['hidden_size'],
     intermediate_size=config['intermediate_size'],
     num_layers=config['num_hidden_layers'],
     num_heads=heads,
-    num_kv_heads=config.get('num_key_value_heads') or heads,
+    num_kv_heads=kv_heads,
     head_dim=config.get('head_dim') or config['hidden_size'] // heads,
     max_positions=config['max_position_embeddings'],
     rope_theta=float(config.get('rope_theta') or rope.get('rope_theta', 10000.0)),
