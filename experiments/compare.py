@@ -17,9 +17,17 @@ import numpy as np
 import rich.console
 
 import specjax
-from experiments import measure, methods, plan, progress, records, rundir
+from experiments import (
+  measure,
+  methods,
+  plan,
+  progress,
+  records,
+  rundir,
+  summarize,
+  tables,
+)
 from experiments import prompts as prompts_lib
-from experiments import summarize, tables
 from experiments.measure import Batch
 from experiments.methods import Method
 from experiments.plan import Plan

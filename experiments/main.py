@@ -3,6 +3,7 @@
 python -m experiments.main --config=configs/experiments/demo.py --workdir=DIR
 """
 
+import logging
 import sys
 
 from absl import app, flags
@@ -17,19 +18,28 @@ _WORKDIR = flags.DEFINE_string('workdir', None, 'Where results go; must be new.'
 flags.mark_flags_as_required(['config', 'workdir'])
 
 
+def parse(argv: list[str]) -> list[str]:
+  """What argv holds besides flags; a wrong field of the config ends in one line."""
+  try:
+    return app.parse_flags_with_usage(argv)
+  except (AttributeError, KeyError) as error:
+    sys.exit(f'--config: no such field, or an error in the config file: {error}')
+
+
 def main(argv: list[str]) -> None:
+  logging.getLogger('jax').setLevel(logging.WARNING)
   if len(argv) > 1:
     sys.exit(f'unknown arguments {argv[1:]}: overrides are --config.field=value')
-  config = _CONFIG.value
-  overrides = config_flags.get_override_values(flags.FLAGS['config'])
   try:
+    config = _CONFIG.value
+    overrides = config_flags.get_override_values(flags.FLAGS['config'])
     experiment = methods.find('experiments', config.experiment, 'run')
-    workdir = rundir.create(_WORKDIR.value, config, overrides)
+    workdir = rundir.create(str(_WORKDIR.value), config, overrides)
     experiment.run(config, workdir)
-  except ValueError as error:
+  except (ValueError, OSError) as error:
     sys.exit(str(error))
   rundir.finish(workdir)
 
 
 if __name__ == '__main__':
-  app.run(main)
+  app.run(main, flags_parser=parse)

@@ -87,14 +87,14 @@ def run(bench: Bench, method: Method, batch: Batch, known: Any = None) -> Result
 
 def rounds(bench: Bench, method: Method, batch: Batch, known: Any = None) -> Rounds:
   """Decodes a batch with `decoding.stream` and times each round."""
-  static, params, state = _prefilled(bench, method, batch, known)
+  (target, drafter, verifier), params, state = _prefilled(bench, method, batch, known)
   round_s, began = [], time.perf_counter()
-  for state in decoding.stream(*static, params, state):  # noqa: B020
+  for state in decoding.stream(target, drafter, verifier, params, state):  # noqa: B020
     jax.block_until_ready(state)
     now = time.perf_counter()
     round_s.append(now - began)
     began = now
-  draft_s = _draft_s(method.drafter, params, state)
+  draft_s = _draft_s(drafter, params, state)
   text, lengths = jax.device_get((state.tokens, state.length))
   new_tokens = int(lengths.sum()) - sum(map(len, batch.prompts))
   return Rounds(text, round_s, new_tokens, draft_s)
@@ -146,8 +146,7 @@ def _propose(drafter, params: Params, state: DecodeState) -> Draft:
     state.tokens, state.length, state.limit - state.length, state.sampling
   )
   keys = keys_lib.row_keys(state.seed, state.length)
-  own_and_target = params.drafter, params.target
-  return drafter.propose(own_and_target, state.draft, context, keys)[0]
+  return drafter.propose(params.for_drafter, state.draft, context, keys)[0]
 
 
 def _seconds(function, *args) -> float:

@@ -1,8 +1,8 @@
 """From a config's method dicts to drafters and verifiers.
 
-`name` is a module: 'medusa' is specjax.drafters.medusa, a dotted path is the user's own.
-Its alias `Drafter` (or `Verifier`) is a frozen dataclass, and everything that stands
-beside `name` is one of its fields.
+`name` is a module: 'medusa' is specjax.drafters.medusa, a dotted path is the user's
+own. Its alias `Drafter` (or `Verifier`) is a frozen dataclass, and everything that
+stands beside `name` is one of its fields.
 """
 
 import dataclasses

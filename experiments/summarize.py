@@ -47,8 +47,8 @@ def summarize(
   summary = []
   for task in [None, *tasks] if len(tasks) > 1 else [None]:
     for name, method in about.items():
-      pick = lambda asked: [q for q in asked if task in (None, q.task)]
-      mine, base = pick(questions[name]), pick(questions[method['against']])
+      mine = of_task(questions[name], task)
+      base = of_task(questions[method['against']], task)
       row = {'method': name, 'category': task or 'all', **measures(mine, base, method)}
       if task is None:
         row |= round_times(name, method['against'], questions, phases)
@@ -66,6 +66,11 @@ def per_question(rows: Sequence[dict], method: str) -> list[Question]:
   return [_question(same) for same in repeats.values()]
 
 
+def of_task(questions: Sequence[Question], task: str | None) -> list[Question]:
+  """The questions of a task; None: all."""
+  return [question for question in questions if task in (None, question.task)]
+
+
 def measures(mine: list[Question], base: list[Question], method: Mapping) -> dict:
   """Speed and acceptance over some questions; both lists hold the same ones."""
   batch = method['batch_size']
@@ -74,7 +79,7 @@ def measures(mine: list[Question], base: list[Question], method: Mapping) -> dic
     (m, b) for m, b in zip(mine, base) if min(m.new_tokens, b.new_tokens) >= SHORT
   ]
   logs = [np.log(speed([m]) / speed([b])) for m, b in long]
-  total = {name: sum(q.counts[name] for q in mine) for name in mine[0].counts}
+  total = {n: np.sum([q.counts[n] for q in mine], axis=0) for n in mine[0].counts}
   identical = [same for q in mine for same in q.identical]
   return {
     'n_prompts': len(mine),

@@ -3,43 +3,49 @@
 import csv
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import rich.table
 
 AGAIN = 'baseline_again'
 DEGENERATE = 0.1  # a larger share of degenerate prompts is warned about
-COLUMNS = {
-  'method': 'method',
-  'T': 'temperature',
-  'against': 'against',
-  'speed-up': 'speedup',
-  'end to end': 'end_to_end_speedup',
-  'non-degenerate': 'speedup_nondegenerate',
-  'predicted': 'predicted_speedup',
-  'measured/predicted': 'measured_over_predicted',
-  'tau': 'mean_accepted_length',
-  'accepted': 'acceptance_rate',
-  'tokens/s': 'tokens_per_second',
-  'identical': 'identical_fraction',
+# Column -> field of methods.json or summary.json, and how it is written.
+MAIN = {
+  'method': ('method', ''),
+  'T': ('temperature', 'g'),
+  'speed-up': ('speedup', '.2f'),
+  'tau': ('mean_accepted_length', '.2f'),
+  'accepted': ('acceptance_rate', '.0%'),
+  'tokens/s': ('tokens_per_second', '.1f'),
+  'identical': ('identical_fraction', '.0%'),
 }
-FORMATS = {
-  'temperature': '{:g}',
-  'tokens_per_second': '{:.1f}',
-  'acceptance_rate': '{:.0%}',
-  'identical_fraction': '{:.0%}',
+DETAILS = {
+  'method': ('method', ''),
+  'end to end': ('end_to_end_speedup', '.2f'),
+  'non-degenerate': ('speedup_nondegenerate', '.2f'),
+  'predicted': ('predicted_speedup', '.2f'),
+  'measured/predicted': ('measured_over_predicted', '.2f'),
+  'draft ms': ('draft_ms', '.1f'),
+  'verify ms': ('verify_ms', '.1f'),
+  'compile s': ('compile_s', '.1f'),
 }
+
+
+class Table(NamedTuple):
+  """Cells, before they are laid out for a screen or a file."""
+
+  title: str
+  header: list[str]
+  rows: list[list[str]]
 
 
 def write(
   workdir: Path, label: str, about: Mapping[str, dict], summary: Sequence[dict]
 ) -> None:
   """Writes table.md, and table.csv with every number of the summary."""
-  parts = [
-    *notes(label, about, summary),
-    _markdown(list(COLUMNS), main_rows(about, summary)),
-    'Speed-up by task:',
-    _markdown(*task_rows(summary)),
-  ]
+  parts = notes(label, about, summary)
+  for table in tables(about, summary):
+    parts += [f'**{table.title}**', _markdown(table)]
   (workdir / 'table.md').write_text('\n\n'.join(parts) + '\n')
   fields = list(dict.fromkeys(name for row in summary for name in row))
   with (workdir / 'table.csv').open('w', newline='') as file:
@@ -51,42 +57,45 @@ def write(
 def show(
   console, label: str, about: Mapping[str, dict], summary: Sequence[dict]
 ) -> None:
-  """Prints both tables; speed-ups inside the noise floor are dim."""
+  """Prints the tables; methods inside the noise floor are dim."""
   for note in notes(label, about, summary):
     console.print(note, highlight=False, markup=False)
-  floor = noise_floor(summary) or 0.0
-  main = _table('', list(COLUMNS))
-  overall = [row for row in summary if row['category'] == 'all']
-  for row, cells in zip(overall, main_rows(about, summary)):
-    inside = abs(row['speedup'] - 1) <= floor
-    main.add_row(*cells, style='dim' if inside else None)
-  console.print(main)
-  header, body = task_rows(summary)
-  by_task = _table('Speed-up by task', header)
-  for cells in body:
-    by_task.add_row(*cells)
-  console.print(by_task)
+  floor = abs((aa_ratio(summary) or 1.0) - 1)
+  same = {r['method'] for r in _overall(summary) if abs(r['speedup'] - 1) <= floor}
+  for title, header, rows in tables(about, summary):
+    table = rich.table.Table(title=title)
+    for name in header:
+      table.add_column(name, justify='left' if name == 'method' else 'right')
+    for cells in rows:
+      table.add_row(*cells, style='dim' if cells[0] in same else None)
+    console.print(table)
 
 
 def notes(label: str, about: Mapping[str, dict], summary: Sequence[dict]) -> list[str]:
-  """What stands above the table."""
-  lines = [f'Target: {label}.']
-  floor = noise_floor(summary)
-  if floor is not None:
+  """What stands above the tables: what they compare, and what to be careful with."""
+  against: dict[str, list[str]] = {}
+  for name, method in about.items():
+    against.setdefault(method['against'], []).append(name)
+  pairs = '; '.join(f'{", ".join(who)} against {base}' for base, who in against.items())
+  lines = [
+    f'Target: {label}. {summary[0]["n_prompts"]} prompts. Speed-up: tokens per second '
+    f'of decoding, ratio of totals, at the same temperature: {pairs}.'
+  ]
+  again = aa_ratio(summary)
+  if again is not None:
     lines.append(
-      f'Noise floor (A/A: the baseline against itself): {1 + floor:.3f}x or '
-      f'{1 - floor:.3f}x are no difference.'
+      f'A/A: the baseline against itself is {again:.3f}x, so differences of '
+      f'{abs(again - 1):.1%} are noise.'
     )
-  lines.append(
-    'Speed-up: tokens per second of decoding, ratio of totals, against the baseline of '
-    'the same temperature (column "against").'
-  )
-  first = summary[0]
-  if first['n_degenerate'] > DEGENERATE * first['n_prompts']:
+  repetitive = [
+    f'{row["method"]} repeats itself on {row["n_degenerate"]} of {row["n_prompts"]}'
+    for row in _overall(summary)
+    if row['method'] in against and row['n_degenerate'] > DEGENERATE * row['n_prompts']
+  ]
+  if repetitive:
     lines.append(
-      f'Warning: the baseline repeats itself on {first["n_degenerate"]} of '
-      f'{first["n_prompts"]} prompts, and drafters that copy feed on that: see the '
-      'column "non-degenerate".'
+      f'Warning: {"; ".join(repetitive)} prompts, and drafters that copy feed on that: '
+      'see the speed-up on the non-degenerate ones.'
     )
   lossy = [name for name, method in about.items() if not method['lossless']]
   if lossy:
@@ -94,44 +103,40 @@ def notes(label: str, about: Mapping[str, dict], summary: Sequence[dict]) -> lis
   return lines
 
 
-def noise_floor(summary: Sequence[dict]) -> float | None:
-  """How far from 1 the A/A ratio is; None without the row."""
-  again = [r for r in summary if (r['method'], r['category']) == (AGAIN, 'all')]
-  return abs(again[0]['speedup'] - 1) if again else None
+def aa_ratio(summary: Sequence[dict]) -> float | None:
+  """The speed-up of the baseline against itself; None without that row."""
+  return next((r['speedup'] for r in _overall(summary) if r['method'] == AGAIN), None)
 
 
-def main_rows(about: Mapping[str, dict], summary: Sequence[dict]) -> list[list[str]]:
-  """Cells of the main table, a row per method."""
+def tables(about: Mapping[str, dict], summary: Sequence[dict]) -> list[Table]:
+  """The results, what they are made of, and the speed-ups by task."""
+  by_method: dict[str, dict[str, dict]] = {}
+  for row in summary:
+    by_method.setdefault(row['method'], {})[row['category']] = row
+  full = [about[name] | rows['all'] for name, rows in by_method.items()]
+  cells = lambda columns: [
+    [_cell(row.get(name), style) for name, style in columns.values()] for row in full
+  ]
+  by_task = [
+    [name, *(_cell(row['speedup'], '.2f') for row in rows.values())]
+    for name, rows in by_method.items()
+  ]
   return [
-    [_cell(about[row['method']] | row, name) for name in COLUMNS.values()]
-    for row in summary
-    if row['category'] == 'all'
+    Table('Results', list(MAIN), cells(MAIN)),
+    Table('Behind the speed-up', list(DETAILS), cells(DETAILS)),
+    Table('Speed-up by task', ['method', *next(iter(by_method.values()))], by_task),
   ]
 
 
-def task_rows(summary: Sequence[dict]) -> tuple[list[str], list[list[str]]]:
-  """Header and cells of the table by task, a row per method."""
-  tasks = list(dict.fromkeys(row['category'] for row in summary))
-  names = list(dict.fromkeys(row['method'] for row in summary))
-  by_key = {(row['method'], row['category']): row for row in summary}
-  body = [[name, *(_cell(by_key[name, t], 'speedup') for t in tasks)] for name in names]
-  return ['method', *tasks], body
+def _overall(summary: Sequence[dict]) -> list[dict]:
+  return [row for row in summary if row['category'] == 'all']
 
 
-def _cell(row: Mapping, name: str) -> str:
-  value = row.get(name)
-  if value is None:
-    return '-'
-  return value if isinstance(value, str) else FORMATS.get(name, '{:.2f}').format(value)
+def _cell(value, style: str) -> str:
+  return '-' if value is None else format(value, style)
 
 
-def _markdown(header: list[str], body: Sequence[Sequence[str]]) -> str:
-  rule = ['---', *['---:'] * (len(header) - 1)]
-  return '\n'.join(f'| {" | ".join(cells)} |' for cells in [header, rule, *body])
-
-
-def _table(title: str, header: list[str]) -> rich.table.Table:
-  table = rich.table.Table(title=title or None)
-  for name in header:
-    table.add_column(name, justify='left' if name == 'method' else 'right')
-  return table
+def _markdown(table: Table) -> str:
+  rule = ['---', *['---:'] * (len(table.header) - 1)]
+  rows = [table.header, rule, *table.rows]
+  return '\n'.join(f'| {" | ".join(cells)} |' for cells in rows)

@@ -60,7 +60,7 @@ def tokens_sha256(tokens: Sequence[int]) -> str:
 
 
 def per_position_acceptance(
-  histogram: Sequence[float], offered: Sequence[float]
+  histogram: np.typing.ArrayLike, offered: np.typing.ArrayLike
 ) -> list[float | None]:
   """Of the rounds that offered a node at depth d, how many accepted it (item 5).
 
@@ -71,4 +71,4 @@ def per_position_acceptance(
   histogram 3 1 1, offered 4 2 -> 2/4 1/2: one round of the five did not draft
   """
   reached = np.cumsum(np.asarray(histogram)[::-1])[::-1][1:]
-  return [float(a / o) if o else None for a, o in zip(reached, offered)]
+  return [float(a / o) if o else None for a, o in zip(reached, np.asarray(offered))]

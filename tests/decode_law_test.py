@@ -23,7 +23,7 @@ class TestLaw:
   """Enumerated: all texts of four tokens over a vocabulary of three."""
 
   V, ROWS, NEW = 3, 20_000, 4  # rows a warping
-  PROMPT = [0, 1, 2, 0, 0, 1, 1, 2, 0]  # copying finds a match at once
+  PROMPT = [2, 0, 1, 2, 2, 0, 1, 2]  # the start of a text that table 0 likes to write
   WARPINGS = [
     dict(temperature=1.0, top_k=0, top_p=1.0, min_p=0.0),
     dict(temperature=1.7, top_k=2, top_p=1.0, min_p=0.0),
@@ -54,7 +54,8 @@ class TestLaw:
     )
     static = run.target, run.drafter, run.verifier
     state = jax.device_get(decoding.decode(*static, run.params, run.state))
-    assert not isinstance(drafter, Autoregressive) <= np.any(state.stats.accepted == 0)
+    accepted, drafted = state.stats.accepted.sum(), state.stats.drafted.sum()
+    assert drafter.num_draft == 0 or 0.1 < accepted / drafted < 0.9
     return state.tokens[:, len(self.PROMPT) :].reshape(-1, self.ROWS, self.NEW)
 
   @pytest.mark.parametrize('verifier', VERIFIERS)
@@ -137,9 +138,7 @@ class TestARowDependsOnItselfAlone:
       [[2], PROMPTS[1], [3] * 9], [others, SETTINGS[1], others], verifier
     )
     assert got[1] == self.base(verifier)[1]
-    (alone,) = self.tokens(PROMPTS[:1], SETTINGS[:1], verifier)
-    assert alone == self.base(verifier)[0]
 
-  def test_not_on_padding(self, verifier):
-    got = self.tokens(PROMPTS, SETTINGS, verifier, max_len=700)
-    assert got == self.base(verifier)
+  def test_not_on_the_size_of_batch_and_buffer(self, verifier):
+    got = self.tokens(PROMPTS[:1], SETTINGS[:1], verifier, max_len=700)
+    assert got == self.base(verifier)[:1]

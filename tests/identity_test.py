@@ -29,7 +29,7 @@ def outputs(model):
 
 
 class TestTeacherForcing:
-  @pytest.mark.parametrize('width', [1, 4, 32])
+  @pytest.mark.parametrize('width', [1, 6])
   def test_greedy_output_is_certified(self, model, outputs, width):
     forced = teacher_forcing.certify(
       model.target, model.params, PROMPTS, outputs, width
@@ -38,7 +38,7 @@ class TestTeacherForcing:
       assert row.best.tolist() == output
       assert np.all(row.gap == 0)
 
-  @pytest.mark.parametrize('width', [1, 4])
+  @pytest.mark.parametrize('width', [1, 6])
   @pytest.mark.parametrize('row, column', [(0, 8), (1, 0), (1, 13), (2, 1)])
   def test_a_corrupted_token_is_flagged(self, model, outputs, width, row, column):
     corrupted = [list(output) for output in outputs]
@@ -52,7 +52,7 @@ class TestTeacherForcing:
       assert np.all(forced[other].gap == 0)
 
   def test_floor_is_rounding(self, model, outputs):
-    floor = teacher_forcing.floor(model.target, model.params, PROMPTS, outputs, 4)
+    floor = teacher_forcing.floor(model.target, model.params, PROMPTS, outputs, 6)
     assert floor.positions == sum(map(len, outputs))
     assert 0 <= floor.eps < 1e-4
 
@@ -89,7 +89,7 @@ def test_run_reports_a_lossless_method_as_identical(tmp_path, monkeypatch):
   (tmp_path / 'prompts.jsonl').write_text('\n'.join(lines))
   config = get_config()
   config.prompts = str(tmp_path / 'prompts.jsonl')
-  config.max_new_tokens, config.batch_size, config.floor_positions = 16, 2, 10
+  config.max_new_tokens, config.batch_size, config.floor_positions = 16, 3, 10
   identity.run(config, tmp_path)
   report = json.loads((tmp_path / 'identity.json').read_text())
   assert report['prompts'] == report['rows_identical'] == 3

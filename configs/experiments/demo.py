@@ -1,9 +1,9 @@
 r"""The first comparison: prompt lookup against plain decoding and against its ceiling.
 
 Prompt lookup: Saxena 2023, https://github.com/apoorvumang/prompt-lookup-decoding; the
-gumbel verifier: https://arxiv.org/abs/2408.07978. `baseline_again` is the baseline under
-another name: its speed-up is the noise floor. The oracle drafts the baseline's own text,
-so no drafter with 5 nodes can be faster on these prompts.
+gumbel verifier: https://arxiv.org/abs/2408.07978. `baseline_again` is the baseline
+under another name: its speed-up is the noise floor. The oracle drafts the baseline's
+own text, so no drafter of 5 tokens can be faster on these prompts.
 
 python -m experiments.main --config=configs/experiments/demo.py --workdir=DIR
 

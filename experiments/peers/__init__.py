@@ -1,0 +1,1 @@
+"""Other systems on the same weights, prompts and machine; run by hand."""

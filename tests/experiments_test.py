@@ -1,0 +1,270 @@
+"""Comparisons: from a config to rows, and from rows to the numbers of a table."""
+
+import collections
+import csv
+import json
+
+import numpy as np
+import pytest
+
+from configs.experiments import demo, spec_bench
+from experiments import compare, methods, plan, prompts, rundir, summarize
+from experiments import tables as tables_lib
+from specjax import stats
+from specjax.drafters.oracle import Oracle
+from specjax.drafters.prompt_lookup import PromptLookup
+from specjax.testing import tiny
+from specjax.verifiers.gumbel import Gumbel
+
+PLAIN = dict(drafter=dict(name='autoregressive'))
+ORACLE = dict(drafter=dict(name='oracle', num_draft=3, rates=[1.0, 1.0, 1.0]))
+
+
+class TestMethods:
+  def test_settings_go_to_the_dataclass(self):
+    parsed = methods.parse({'a': PLAIN, 'o': {**ORACLE, 'temperature': 1}}, 0.0, 50)
+    assert parsed['o'].drafter == Oracle(3, vocab_size=50, rates=(1.0, 1.0, 1.0))
+    assert parsed['o'].verifier == Gumbel()
+    assert (parsed['a'].temperature, parsed['o'].temperature) == (0.0, 1.0)
+
+  def test_a_dotted_path_is_the_users_own_module(self):
+    own = dict(name='specjax.drafters.prompt_lookup', num_draft=2)
+    drafter = methods.build('specjax.drafters', 'Drafter', own)
+    assert drafter == PromptLookup(num_draft=2)
+
+  @pytest.mark.parametrize(
+    ('drafter', 'message'),
+    [
+      (dict(name='medsua'), 'specjax.drafters.medsua.*autoregressive, oracle, prompt'),
+      (dict(name='no.where'), 'no.where: there is no such module'),
+      (dict(name='specjax.trees'), 'specjax.trees: it has no Drafter'),
+      (dict(num_draft=3), 'has no name'),
+      (
+        dict(name='prompt_lookup', depth=3),
+        "does not take 'depth'.*max_ngram: int = 3",
+      ),
+      (dict(name='oracle', rates=[1.0]), "needs 'num_draft'.*num_draft: int"),
+      (dict(name='prompt_lookup', num_draft=0), 'method m: num_draft must be at least'),
+    ],
+  )
+  def test_errors_say_what_is_right(self, drafter, message):
+    with pytest.raises(ValueError, match=message):
+      methods.parse({'m': dict(drafter=drafter)}, 0.0, 50)
+
+  def test_only_takes_baselines_along(self):
+    warm = dict(temperature=1.0)
+    table = {'b': PLAIN, 'o': ORACLE, 'b1': {**PLAIN, **warm}, 'o1': {**ORACLE, **warm}}
+    known = methods.parse(table, 0.0, 50)
+    chosen = lambda only: [method.name for method in methods.choose(known, only)]
+    assert chosen('') == ['b', 'o', 'b1', 'o1']
+    assert chosen('o1') == ['b1', 'o1']
+    assert chosen('o,o1') == ['b', 'o', 'b1', 'o1']
+    with pytest.raises(ValueError, match="'x'; known: b, o, b1, o1"):
+      chosen('o,x')
+    del known['b1']
+    with pytest.raises(ValueError, match='o1 runs at temperature 1.0, and no method'):
+      chosen('')
+
+
+def spec_bench_like() -> list[prompts.Prompt]:
+  """480 prompts in six tasks of 80; the first task is MT-bench's eight categories."""
+  chat = [category for category in prompts.MULTI_TURN for _ in range(10)]
+  tasks = 'translation', 'summarization', 'qa', 'math_reasoning', 'rag'
+  names = chat + [task for task in tasks for _ in range(80)]
+  return [prompts.Prompt(i, 81 + i, name, ('Hi.',)) for i, name in enumerate(names)]
+
+
+class TestPrompts:
+  def test_sb_120(self):
+    chosen = prompts.select(spec_bench_like(), 120, 'all')
+    counts = collections.Counter((p.task, p.split) for p in chosen)
+    assert len(counts) == 12 and set(counts.values()) == {10}
+    assert {p.category for p in chosen if p.task == 'multi-turn'} == set(
+      prompts.MULTI_TURN
+    )
+    test = [p for p in chosen if p.split == 'test']
+    assert test == prompts.select(spec_bench_like(), 60, 'test')
+    assert all(p.id % 2 == 0 for p in test)
+
+  def test_small_tasks_give_what_they_have(self):
+    few = [prompts.Prompt(i, i, 'qa' if i else 'rag', ('Hi.',)) for i in range(9)]
+    chosen = prompts.select(few, 5, 'all')
+    assert [p.task for p in chosen] == ['rag', 'qa', 'qa', 'qa', 'qa']
+    assert prompts.select(few, 0, 'all') == few
+
+  @pytest.mark.parametrize(
+    ('count', 'split'), [(481, 'all'), (241, 'dev'), (-1, 'all')]
+  )
+  def test_not_more_than_there_are(self, count, split):
+    with pytest.raises(ValueError, match=f'num_prompts is {count}, but split {split}'):
+      prompts.select(spec_bench_like(), count, split)
+
+  @pytest.mark.parametrize(
+    ('line', 'message'),
+    [
+      ('{"question_id": 1', 'not JSON'),
+      ('[1]', 'a JSON object is wanted'),
+      (
+        '{"question_id": "1", "category": "qa", "turns": ["Hi."]}',
+        'question_id must be',
+      ),
+      ('{"question_id": 2, "category": "qa", "turns": [" "]}', 'turns must hold texts'),
+      ('{"question_id": 1, "category": "qa", "turns": ["Hi."]}', '1 stands twice'),
+    ],
+  )
+  def test_errors_name_the_line(self, tmp_path, line, message):
+    path = tmp_path / 'p.jsonl'
+    path.write_text('{"question_id": 1, "category": "qa", "turns": ["Hi."]}\n\n' + line)
+    with pytest.raises(ValueError, match=f'p.jsonl, line 3: .*{message}'):
+      prompts.load(path)
+
+  def test_the_shipped_file(self):
+    shipped = prompts.load(demo.get_config().prompts)
+    tasks = collections.Counter(p.task for p in prompts.select(shipped, 20, 'all'))
+    assert len(tasks) == 10 and set(tasks.values()) == {2}
+
+
+def result_row(method: str, prompt_id: int, decode_s: float, **fields) -> dict:
+  row = dict(task='qa', new_tokens=20, target_calls=20, drafted=0, accepted=0)
+  row |= dict(accepted_histogram=[20], offered=[], prefill_s=1.0, repeat8=0.0)
+  row |= dict(loop_onset=None, identical_to_baseline=True)
+  return row | dict(method=method, prompt_id=prompt_id, decode_s=decode_s) | fields
+
+
+def hand_made() -> tuple[dict, list[dict], list[dict]]:
+  """Two questions: 20 tokens each, and on the second the baseline repeats itself."""
+  drafted = dict(drafted=30, accepted=10, offered=[6], accepted_histogram=[2, 4])
+  rows = [
+    result_row('baseline', 1, 1.0),
+    result_row('baseline', 2, 3.0, task='rag', repeat8=0.5),
+    *(result_row('m', 1, s, target_calls=10, **drafted) for s in (0.5, 9.0, 0.4)),
+    result_row('m', 2, 0.5, task='rag', target_calls=5, identical_to_baseline=False)
+    | drafted,
+  ]
+  phases = [
+    dict(method='baseline', prompt_ids=[1], new_tokens=4, draft_s=0, round_s=[0.1] * 4),
+    dict(method='m', prompt_ids=[1], new_tokens=4, draft_s=0.05, round_s=[0.1, 0.3]),
+  ]
+  shared = dict(against='baseline', batch_size=1, lossless=True, temperature=0.0)
+  about = dict(baseline=shared | dict(compile_s=1.5), m=shared | dict(compile_s=2.5))
+  return about, rows, phases
+
+
+class TestSummary:
+  def test_numbers_by_hand(self):
+    summary = summarize.summarize(*hand_made())
+    rows = {(row['method'], row['category']): row for row in summary}
+    overall = rows['m', 'all']
+    # Medians over repeats: 0.5 s and 0.5 s, against 1 s and 3 s.
+    assert overall['speedup'] == pytest.approx(4.0)
+    assert overall['speedup_geomean'] == pytest.approx((2 * 6) ** 0.5)
+    assert overall['speedup_nondegenerate'] == pytest.approx(2.0)
+    assert overall['end_to_end_speedup'] == pytest.approx(6 / 3)
+    assert overall['tokens_per_second'] == pytest.approx(40.0)
+    assert overall['tpot_ms'] == pytest.approx(25.0)
+    assert overall['mean_accepted_length'] == pytest.approx(40 / 15)
+    assert overall['mean_accepted_length_macro'] == pytest.approx(3.0)
+    assert overall['acceptance_rate'] == pytest.approx(1 / 3)
+    assert overall['per_position_acceptance'] == pytest.approx([4 / 6])
+    assert overall['identical_fraction'] == 0.75
+    assert (overall['draft_ms'], overall['verify_ms']) == pytest.approx((50, 150))
+    # tau 2, rounds of 0.1 s against 0.2 s; the first question alone was twice as fast.
+    assert overall['predicted_speedup'] == pytest.approx(1.0)
+    assert overall['measured_over_predicted'] == pytest.approx(2.0)
+    assert overall['compile_s'] == 2.5
+    assert rows['m', 'rag']['speedup'] == pytest.approx(6.0)
+    assert rows['m', 'rag']['speedup_nondegenerate'] is None
+    assert rows['baseline', 'all']['speedup'] == 1.0
+
+  def test_tables(self, tmp_path):
+    about, rows, phases = hand_made()
+    about['baseline_again'] = about['baseline']
+    rows += [row | dict(method='baseline_again', decode_s=2.5) for row in rows[:2]]
+    summary = summarize.summarize(about, rows, phases)
+    tables_lib.write(tmp_path, 'toy', about, summary)
+    text = (tmp_path / 'table.md').read_text()
+    assert text.index('itself is 0.800x, so differences of 20.0% are noise') < (
+      text.index('| m | 0 | 4.00 | 2.67 | 33% | 40.0 | 75% |')
+    )
+    assert 'baseline repeats itself on 1 of 2' in text
+    assert '| m | 4.00 | 2.00 | 6.00 |' in text
+    with (tmp_path / 'table.csv').open() as file:
+      assert [row['method'] for row in csv.DictReader(file)][:2] == ['baseline', 'm']
+
+
+@pytest.fixture
+def config():
+  c = demo.get_config()
+  c.num_prompts, c.max_new_tokens, c.batch_size, c.repeats = 4, 16, 2, 2
+  c.only = 'baseline_again,oracle,baseline_t1'
+  c.methods.oracle.drafter.num_draft = 3
+  c.methods.oracle.drafter.rates = (1.0,) * 3
+  return c
+
+
+TEXTS = 'abcabcabcabcabcabc', 'to be or not to be', 'one two', 'x'
+PROMPTS = [prompts.Prompt(i, i, 'qa', (text,)) for i, text in enumerate(TEXTS)]
+
+
+def read(path) -> list[dict]:
+  return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+class TestCompare:
+  def test_a_run(self, config, tmp_path):
+    compare.compare(tiny.tiny_model(), PROMPTS, config, tmp_path)
+    rows = read(tmp_path / 'results.jsonl')
+    names = {'baseline', 'baseline_again', 'oracle', 'baseline_t1'}
+    assert len({(r['method'], r['prompt_id'], r['repeat']) for r in rows}) == 4 * 4 * 2
+    assert {r['method'] for r in rows} == names
+    assert all(r['identical_to_baseline'] for r in rows)
+    for row, output in zip(rows, read(tmp_path / 'outputs.jsonl'), strict=True):
+      assert row['method'] == output['method']
+      assert row['tokens_sha256'] == stats.tokens_sha256(output['tokens'])
+      assert row['new_tokens'] == len(output['tokens'])
+    seeds = {(r['prompt_id'], r['repeat'], r['seed']) for r in rows}
+    assert len(seeds) == len({seed for *_, seed in seeds}) == 8
+    full = [r for r in rows if r['method'] == 'oracle' and r['new_tokens'] == 16]
+    assert full and all(r['target_calls'] == 4 for r in full)
+    summary = json.loads((tmp_path / 'summary.json').read_text())['rows']
+    assert {row['method'] for row in summary} == names
+    assert all(row['predicted_speedup'] > 0 for row in summary)
+    assert len(read(tmp_path / 'phases.jsonl')) == 4
+    assert (tmp_path / 'table.md').read_text().startswith('Target: tiny. 4 prompts.')
+
+  def test_too_long_prompts_are_named_before_anything_runs(self, config):
+    config.max_new_tokens = 990
+    model = tiny.tiny_model()
+    lengths = [len(prompts.token_ids(model, text)) for text in TEXTS]
+    assert [n > 1024 - 990 for n in lengths] == [True, True, False, False]
+    with pytest.raises(ValueError, match=r'may have 34, but question_ids \[0, 1\]'):
+      plan.make(model, PROMPTS, config)
+
+  def test_batches_must_be_full(self, config):
+    with pytest.raises(ValueError, match='3 prompts do not fill batches of 2'):
+      plan.make(tiny.tiny_model(), PROMPTS[:3], config)
+
+  def test_seeds_do_not_depend_on_the_selection(self, config):
+    whole = plan.make(tiny.tiny_model(), PROMPTS, config)
+    part = plan.make(tiny.tiny_model(), PROMPTS[2:], config)
+    assert part.seeds == {i: whole.seeds[i] for i in (2, 3)}
+
+  def test_order_is_random_but_for_oracles(self):
+    todo = list(methods.parse({'a': PLAIN, 'o': ORACLE, 'b': PLAIN}, 0.0, 50).values())
+    rngs = map(np.random.default_rng, range(40))
+    orders = {''.join(m.name for m in compare.in_order(todo, rng)) for rng in rngs}
+    assert orders == {'aob', 'abo', 'bao'}
+
+
+class TestRunDirectory:
+  def test_a_second_run_is_refused(self, tmp_path):
+    config = spec_bench.get_config()
+    workdir = rundir.create(tmp_path / 'run', config, {'seed': 3})
+    assert json.loads((workdir / 'config.json').read_text())['num_prompts'] == 120
+    assert json.loads((workdir / 'overrides.json').read_text()) == {'seed': 3}
+    assert json.loads((workdir / 'env.json').read_text())['versions']['jax']
+    with pytest.raises(ValueError, match=r'\(unfinished\): choose another'):
+      rundir.create(workdir, config, {})
+    rundir.finish(workdir)
+    with pytest.raises(ValueError, match=r'\(finished\): choose another'):
+      rundir.create(workdir, config, {})
