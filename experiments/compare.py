@@ -5,7 +5,7 @@ what the machine does meanwhile hits all of them alike. statistics.md has the ru
 
 Files: `methods.json`; `results.jsonl`, a row per method, prompt and repeat, with the
 tokens in `outputs.jsonl`; `phases.jsonl`, times of single rounds; `metrics.jsonl`, how
-far the run is. `summary.json` and the tables follow from the first four alone.
+far the run is. `summary.json` and the tables follow from methods, results and phases.
 """
 
 import dataclasses
@@ -22,16 +22,16 @@ from experiments import (
   methods,
   plan,
   progress,
+  questions,
   records,
   rundir,
   summarize,
   tables,
 )
-from experiments import prompts as prompts_lib
 from experiments.measure import Batch
 from experiments.methods import Method
 from experiments.plan import Plan
-from experiments.prompts import Prompt
+from experiments.questions import Prompt
 from specjax.drafters.oracle import Oracle
 from specjax.model import Model
 
@@ -42,15 +42,11 @@ def run(config, workdir: Path) -> None:
   """Loads what the config names, compares, and shows the table.
 
   Raises:
-    ValueError: something in the config does not fit.
+    ValueError, FileNotFoundError: something in the config does not fit.
   """
-  prompts = prompts_lib.load(config.prompts)
-  prompts = prompts_lib.select(prompts, config.num_prompts, config.split)
-  try:
-    model = specjax.load(config.target)
-  except FileNotFoundError as error:
-    raise ValueError(f'target {config.target}: {error}') from error
-  compare(model, prompts, config, workdir)
+  prompts = questions.load(config.prompts)
+  prompts = questions.select(prompts, config.num_prompts, config.split)
+  compare(specjax.load(config.target), prompts, config, workdir)
 
 
 def compare(

@@ -12,7 +12,7 @@ import rich.console
 from absl import app, flags
 
 import specjax
-from experiments import methods, prompts
+from experiments import methods, questions
 from specjax import text
 
 _PROMPT = flags.DEFINE_string('prompt', None, 'What the user says.', required=True)
@@ -65,7 +65,7 @@ def prepare(model: specjax.Model) -> Callable[[], Iterator]:
   (parsed,) = methods.parse(asked, _TEMPERATURE.value, vocab_size).values()
   return lambda: specjax.stream(
     model,
-    prompts.token_ids(model, _PROMPT.value),
+    questions.token_ids(model, _PROMPT.value),
     drafter=parsed.drafter,
     verifier=parsed.verifier,
     temperature=_TEMPERATURE.value,

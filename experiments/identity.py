@@ -23,8 +23,7 @@ import rich.console
 from rich import box, table
 
 import specjax
-from experiments import methods, progress, rundir, teacher_forcing
-from experiments import prompts as prompts_lib
+from experiments import methods, progress, questions, rundir, teacher_forcing
 from experiments.methods import Method
 from specjax.model import Model
 
@@ -62,13 +61,11 @@ class Difference:
 
 def run(config, workdir: Path) -> None:
   """Decodes config.num_prompts prompts (0: all) both ways, compares and certifies."""
-  chosen = prompts_lib.select(
-    prompts_lib.load(config.prompts), config.num_prompts, 'all'
-  )
+  chosen = questions.select(questions.load(config.prompts), config.num_prompts, 'all')
   model = specjax.load(config.target)
   parsed = methods.parse({'method': config.method}, 0.0, model.target.vocab_size)
   method = parsed['method']
-  ids = sorted((prompts_lib.token_ids(model, p.turns[0]) for p in chosen), key=len)
+  ids = sorted((questions.token_ids(model, p.turns[0]) for p in chosen), key=len)
   size = config.batch_size
   groups = [ids[start : start + size] for start in range(0, len(ids), size)]
   batches = [
@@ -92,7 +89,7 @@ def _decode(model: Model, method: Method, ids: list[list[int]], max_new: int) ->
 
 
 def _floor(model: Model, batches: Sequence[Batch], width: int, positions: int):
-  """eps, on batches evenly spread over all lengths with `positions` tokens or more."""
+  """eps, on batches evenly spread over all lengths with about `positions` tokens."""
   mean = sum(len(output) for b in batches for output in b.outputs) / len(batches)
   chosen = np.linspace(
     0, len(batches) - 1, min(len(batches), int(positions / mean) + 1)

@@ -23,7 +23,10 @@ def parse(argv: list[str]) -> list[str]:
   try:
     return app.parse_flags_with_usage(argv)
   except (AttributeError, KeyError) as error:
-    sys.exit(f'--config: no such field, or an error in the config file: {error}')
+    reason: BaseException = error
+    while isinstance(reason.args[0], BaseException):
+      reason = reason.args[0]
+    sys.exit(f'--config: no field {reason.args[0]} (fields: see the config file)')
 
 
 def main(argv: list[str]) -> None:

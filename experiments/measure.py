@@ -5,6 +5,7 @@ All runs of a comparison share one buffer length, so a method is compiled once.
 
 import dataclasses
 import functools
+import itertools
 import statistics
 import time
 from collections.abc import Sequence
@@ -58,7 +59,7 @@ class Rounds:
 
   text: np.ndarray  # as in Result
   round_s: list[float]
-  new_tokens: int  # of all rows
+  round_drafted: list[bool]  # did any row draft
   draft_s: float  # one call of the drafter alone, 0 where there is none
 
 
@@ -66,7 +67,7 @@ class Rounds:
 class Warm:
   """What the first run of a method tells."""
 
-  compile_s: float  # little where an earlier method shares its programs
+  compile_s: float  # 0 where an earlier method, or jax's cache on disk, has it all
   draft_sampling: str  # none, deterministic, or sampled
 
 
@@ -88,16 +89,21 @@ def run(bench: Bench, method: Method, batch: Batch, known: Any = None) -> Result
 def rounds(bench: Bench, method: Method, batch: Batch, known: Any = None) -> Rounds:
   """Decodes a batch with `decoding.stream` and times each round."""
   (target, drafter, verifier), params, state = _prefilled(bench, method, batch, known)
-  round_s, began = [], time.perf_counter()
-  for state in decoding.stream(target, drafter, verifier, params, state):  # noqa: B020
-    jax.block_until_ready(state)
+  round_s: list[float] = []
+  drafted = [0]
+  began = time.perf_counter()
+  for latest in decoding.stream(target, drafter, verifier, params, state):
+    state = jax.block_until_ready(latest)
     now = time.perf_counter()
     round_s.append(now - began)
-    began = now
-  draft_s = _draft_s(drafter, params, state)
-  text, lengths = jax.device_get((state.tokens, state.length))
-  new_tokens = int(lengths.sum()) - sum(map(len, batch.prompts))
-  return Rounds(text, round_s, new_tokens, draft_s)
+    drafted.append(int(jax.device_get(state.stats.drafted).sum()))
+    began = time.perf_counter()
+  return Rounds(
+    text=jax.device_get(state.tokens),
+    round_s=round_s,
+    round_drafted=[after > before for before, after in itertools.pairwise(drafted)],
+    draft_s=_draft_s(drafter, params, state),
+  )
 
 
 def warm_up(bench: Bench, method: Method, batch: Batch, with_rounds: bool) -> Warm:
@@ -109,7 +115,9 @@ def warm_up(bench: Bench, method: Method, batch: Batch, with_rounds: bool) -> Wa
   static, params, state = _prefilled(bench, method, batch, known)
   draft = jax.eval_shape(functools.partial(_propose, static[1]), params, state)
   sampling = 'deterministic' if draft.log_q is None else 'sampled'
-  return Warm(first - second, sampling if method.drafter.num_draft else 'none')
+  return Warm(
+    max(first - second, 0.0), sampling if method.drafter.num_draft else 'none'
+  )
 
 
 def _prefilled(bench: Bench, method: Method, batch: Batch, known):

@@ -122,17 +122,10 @@ def find(package: str, name: str, attribute: str) -> ModuleType:
     module = None
   if module is not None and hasattr(module, attribute):
     return module
-  folder = importlib.import_module(package)
-  modules = [
-    f'{package}.{found.name}' for found in pkgutil.iter_modules(folder.__path__)
-  ]
-  known = [
-    path.rpartition('.')[2]
-    for path in modules
-    if hasattr(importlib.import_module(path), attribute)
-  ]
+  folder = importlib.import_module(package).__path__
+  known = ', '.join(found.name for found in pkgutil.iter_modules(folder))
   reason = 'there is no such module' if module is None else f'it has no {attribute}'
-  raise ValueError(f'{path}: {reason}; in {package}: {", ".join(known)}')
+  raise ValueError(f'{path}: {reason}; in {package}: {known}')
 
 
 def _method(

@@ -5,10 +5,10 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 
-from experiments import measure, methods, prompts
+from experiments import measure, methods, questions
 from experiments.measure import Batch, Bench
 from experiments.methods import Method
-from experiments.prompts import Prompt
+from experiments.questions import Prompt
 from specjax.model import Model
 
 
@@ -56,7 +56,7 @@ def make(model: Model, chosen: Sequence[Prompt], config) -> Plan:
   known = methods.parse(
     config.methods.to_dict(), config.temperature, model.target.vocab_size
   )
-  ids = {p.index: prompts.token_ids(model, p.turns[0]) for p in chosen}
+  ids = {p.index: questions.token_ids(model, p.turns[0]) for p in chosen}
   _check_context(model, chosen, ids, config.max_new_tokens)
   longest = max(map(len, ids.values())) + config.max_new_tokens
   seeds = measure.seeds(config.seed, list(ids), config.repeats)

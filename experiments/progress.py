@@ -13,6 +13,8 @@ LINE_EVERY_S = 30.0
 
 def track(jobs: Sequence[T], title: str, console: rich_console.Console) -> Iterator[T]:
   """Yields the jobs, and shows the time that the rest will take."""
+  if not jobs:
+    return
   if not console.is_terminal:
     yield from _lines(jobs, title, console)
     return

@@ -7,7 +7,7 @@ from experiments import methods
 from experiments.measure import Result, Rounds, Warm
 from experiments.methods import Method
 from experiments.plan import Plan
-from experiments.prompts import Prompt
+from experiments.questions import Prompt
 from specjax import stats
 
 
@@ -90,9 +90,9 @@ def phases(
       'method': name,
       'prompt_ids': [prompt.id for prompt in prompts],
       'repeat': repeat,
-      'new_tokens': rounds.new_tokens,
       'draft_s': rounds.draft_s,
       'round_s': rounds.round_s,
+      'round_drafted': rounds.round_drafted,
     }
     for name, rounds in done.items()
   ]

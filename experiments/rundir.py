@@ -1,6 +1,7 @@
 """The directory of one run: what was asked, where it ran, and that it ended.
 
-`config.json`, `overrides.json` and `env.json` are written first, `done` last.
+`config.json`, `overrides.json` and `env.json` are written first, `done` last. A
+directory that holds the first three alone is free: nothing was measured there yet.
 """
 
 import json
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import jax
 
+FIRST = 'config.json', 'overrides.json', 'env.json'
 PACKAGES = 'jax', 'jaxlib', 'flax', 'optax', 'numpy', 'tokenizers', 'specjax-lab'
 
 
@@ -23,15 +25,15 @@ def create(workdir: str | Path, config, overrides: Mapping) -> Path:
     ValueError: it already holds a run.
   """
   path = Path(workdir)
-  if (path / 'config.json').exists():
+  path.mkdir(parents=True, exist_ok=True)
+  if any(file.name not in FIRST for file in path.iterdir()):
     ended = 'finished' if (path / 'done').exists() else 'unfinished'
     raise ValueError(
       f'{path} already holds a run ({ended}): choose another --workdir or delete it'
     )
-  path.mkdir(parents=True, exist_ok=True)
-  write_json(path / 'config.json', json.loads(config.to_json()))
-  write_json(path / 'overrides.json', dict(overrides))
-  write_json(path / 'env.json', environment())
+  contents = json.loads(config.to_json()), dict(overrides), environment()
+  for name, content in zip(FIRST, contents):
+    write_json(path / name, content)
   return path
 
 

@@ -7,6 +7,7 @@ temperature, on the same questions. Numbers that nothing was measured for are No
 """
 
 import dataclasses
+import operator
 import statistics
 from collections.abc import Mapping, Sequence
 
@@ -43,27 +44,29 @@ def summarize(
     phases: phases.jsonl.
   """
   questions = {name: per_question(rows, name) for name in about}
+  timed = {name: [row for row in phases if row['method'] == name] for name in about}
   tasks = list(dict.fromkeys(row['task'] for row in rows))
   summary = []
   for task in [None, *tasks] if len(tasks) > 1 else [None]:
     for name, method in about.items():
       mine = of_task(questions[name], task)
       base = of_task(questions[method['against']], task)
-      row = {'method': name, 'category': task or 'all', **measures(mine, base, method)}
+      row = {'method': name, 'category': task or 'all'}
+      row |= speeds(mine, base, method['batch_size']) | acceptance(mine)
+      row |= predicted(mine, base, timed[name], timed[method['against']])
       if task is None:
-        row |= round_times(name, method['against'], questions, phases)
         row['compile_s'] = method['compile_s']
       summary.append(row)
   return summary
 
 
 def per_question(rows: Sequence[dict], method: str) -> list[Question]:
-  """Joins the repeats of each prompt."""
+  """Joins the repeats of each prompt; in the order of prompt ids, for all methods."""
   repeats: dict[int, list[dict]] = {}
   for row in rows:
     if row['method'] == method:
       repeats.setdefault(row['prompt_id'], []).append(row)
-  return [_question(same) for same in repeats.values()]
+  return [_question(repeats[prompt_id]) for prompt_id in sorted(repeats)]
 
 
 def of_task(questions: Sequence[Question], task: str | None) -> list[Question]:
@@ -71,43 +74,53 @@ def of_task(questions: Sequence[Question], task: str | None) -> list[Question]:
   return [question for question in questions if task in (None, question.task)]
 
 
-def measures(mine: list[Question], base: list[Question], method: Mapping) -> dict:
-  """Speed and acceptance over some questions; both lists hold the same ones."""
-  batch = method['batch_size']
-  calm = [(m, b) for m, b in zip(mine, base) if not b.degenerate]
-  long = [
-    (m, b) for m, b in zip(mine, base) if min(m.new_tokens, b.new_tokens) >= SHORT
-  ]
-  logs = [np.log(speed([m]) / speed([b])) for m, b in long]
-  total = {n: np.sum([q.counts[n] for q in mine], axis=0) for n in mine[0].counts}
-  identical = [same for q in mine for same in q.identical]
+def speeds(mine: list[Question], base: list[Question], batch_size: int) -> dict:
+  """Time of a method and of its baseline on the same questions."""
+  pairs = list(zip(mine, base))
+  calm = [(m, b) for m, b in pairs if not b.degenerate]
+  long = [(m, b) for m, b in pairs if min(m.new_tokens, b.new_tokens) >= SHORT]
   return {
-    'n_prompts': len(mine),
-    'n_short': len(mine) - len(long),
-    'n_degenerate': len(mine) - len(calm),
-    'speedup': speed(mine) / speed(base),
-    'speedup_geomean': float(np.exp(np.mean(logs))) if logs else None,
-    'speedup_nondegenerate': speed([m for m, _ in calm]) / speed([b for _, b in calm])
-    if calm
+    'n_prompts': len(pairs),
+    'n_short': len(pairs) - len(long),
+    'n_degenerate': len(pairs) - len(calm),
+    'speedup': speedup(pairs),
+    'speedup_geomean': statistics.geometric_mean(speedup([pair]) for pair in long)
+    if long
     else None,
-    'end_to_end_speedup': speed(mine, 'total_s') / speed(base, 'total_s'),
-    'tokens_per_second': speed(mine) * batch,
+    'speedup_nondegenerate': speedup(calm) if calm else None,
+    'end_to_end_speedup': speedup(pairs, 'total_s'),
+    'tokens_per_second': speed(mine) * batch_size,
     'tokens_per_second_per_user': speed(mine),
     'tpot_ms': 1000 / speed(mine),
-    'mean_accepted_length': float(
-      sum(q.new_tokens for q in mine) / total['target_calls']
-    ),
+  }
+
+
+def acceptance(questions: list[Question]) -> dict:
+  """How many tokens a target call gives, and how many drafts were right."""
+  names = questions[0].counts
+  total = {name: np.sum([q.counts[name] for q in questions], axis=0) for name in names}
+  calls = [float(q.counts['target_calls']) for q in questions]
+  tokens = [q.new_tokens for q in questions]
+  drafted, identical = total['drafted'], [s for q in questions for s in q.identical]
+  return {
+    'mean_accepted_length': sum(tokens) / sum(calls),
     'mean_accepted_length_macro': statistics.fmean(
-      q.new_tokens / float(q.counts['target_calls']) for q in mine
+      map(operator.truediv, tokens, calls)
     ),
-    'acceptance_rate': float(total['accepted'] / total['drafted'])
-    if total['drafted']
-    else None,
+    'acceptance_rate': float(total['accepted'] / drafted) if drafted else None,
     'per_position_acceptance': stats.per_position_acceptance(
       total['accepted_histogram'], total['offered']
     ),
     'identical_fraction': statistics.fmean(identical) if identical else None,
   }
+
+
+def speedup(
+  pairs: Sequence[tuple[Question, Question]], seconds: str = 'decode_s'
+) -> float:
+  """The ratio of totals over some (method, baseline) pairs."""
+  mine, base = zip(*pairs)
+  return speed(mine, seconds) / speed(base, seconds)
 
 
 def speed(questions: Sequence[Question], seconds: str = 'decode_s') -> float:
@@ -116,40 +129,43 @@ def speed(questions: Sequence[Question], seconds: str = 'decode_s') -> float:
   return sum(question.new_tokens for question in questions) / total
 
 
-def round_times(
-  name: str, baseline: str, questions: Mapping, phases: Sequence[dict]
+def predicted(
+  mine: list[Question],
+  base: list[Question],
+  phases: Sequence[dict],
+  base_phases: Sequence[dict],
 ) -> dict:
-  """Milliseconds of a round, and the speed-up they predict.
+  """Milliseconds of a round, and the speed-up that rounds and their prices predict.
 
-  predicted = tau x (time of a baseline round) / (time of a round), tau and times from
-  the prompts decoded round by round; `measured_over_predicted` takes the speed-up of
-  the compiled loop on these same prompts.
+  predicted = tau x (time of a baseline round) / (mean time of a round). A round that
+  drafted has one price and a round without a draft another, both medians over the
+  prompts decoded round by round; how often each occurs is counted on the questions.
+  A round without a draft that was never seen is taken to cost what the baseline's does.
   """
-  mine = [row for row in phases if row['method'] == name]
-  base = [row for row in phases if row['method'] == baseline]
-  if not mine:
+  plain = _price(base_phases, drafted=False)
+  with_draft, without = (_price(phases, drafted=kind) for kind in (True, False))
+  if plain is None or (with_draft is None and without is None):
     return {}
-  round_s, draft_s = _round_s(mine), statistics.fmean(row['draft_s'] for row in mine)
-  predicted = _per_round(mine) / _per_round(base) * _round_s(base) / round_s
-  timed = {prompt_id for row in mine for prompt_id in row['prompt_ids']}
-  same = lambda asked: [q for q in asked if q.prompt_id in timed]
-  measured = speed(same(questions[name])) / speed(same(questions[baseline]))
+  rounds = sum(q.counts['target_calls'] for q in mine)
+  drafting = sum(q.counts['offered'][0] for q in mine if q.counts['offered'].size)
+  spent = drafting * (with_draft or 0) + (rounds - drafting) * (without or plain)
+  round_s = spent / rounds
+  tau = sum(q.new_tokens for q in mine) / rounds
+  ratio = float(tau * plain / round_s)
+  draft_s = statistics.fmean(row['draft_s'] for row in phases)
   return {
     'draft_ms': 1000 * draft_s,
-    'verify_ms': 1000 * (round_s - draft_s),
-    'predicted_speedup': predicted,
-    'measured_over_predicted': measured / predicted,
+    'verify_ms': float(1000 * (round_s - draft_s)),
+    'predicted_speedup': ratio,
+    'measured_over_predicted': speed(mine) / speed(base) / ratio,
   }
 
 
-def _round_s(phases: Sequence[dict]) -> float:
-  return statistics.fmean(s for row in phases for s in row['round_s'])
-
-
-def _per_round(phases: Sequence[dict]) -> float:
-  """Tokens that a round emits, of all rows of a batch."""
-  rounds = sum(len(row['round_s']) for row in phases)
-  return sum(row['new_tokens'] for row in phases) / rounds
+def _price(phases: Sequence[dict], drafted: bool) -> float | None:
+  """Median seconds of the rounds that drafted, or did not; None if none was seen."""
+  rounds = [pair for p in phases for pair in zip(p['round_s'], p['round_drafted'])]
+  seconds = [s for s, kind in rounds if kind == drafted]
+  return statistics.median(seconds) if seconds else None
 
 
 def _question(repeats: Sequence[dict]) -> Question:

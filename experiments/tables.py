@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import rich.box
 import rich.table
 
 AGAIN = 'baseline_again'
@@ -14,6 +15,7 @@ MAIN = {
   'method': ('method', ''),
   'T': ('temperature', 'g'),
   'speed-up': ('speedup', '.2f'),
+  'end to end': ('end_to_end_speedup', '.2f'),
   'tau': ('mean_accepted_length', '.2f'),
   'accepted': ('acceptance_rate', '.0%'),
   'tokens/s': ('tokens_per_second', '.1f'),
@@ -21,10 +23,9 @@ MAIN = {
 }
 DETAILS = {
   'method': ('method', ''),
-  'end to end': ('end_to_end_speedup', '.2f'),
-  'non-degenerate': ('speedup_nondegenerate', '.2f'),
+  'not repetitive': ('speedup_nondegenerate', '.2f'),
   'predicted': ('predicted_speedup', '.2f'),
-  'measured/predicted': ('measured_over_predicted', '.2f'),
+  'of predicted': ('measured_over_predicted', '.2f'),
   'draft ms': ('draft_ms', '.1f'),
   'verify ms': ('verify_ms', '.1f'),
   'compile s': ('compile_s', '.1f'),
@@ -63,9 +64,13 @@ def show(
   floor = abs((aa_ratio(summary) or 1.0) - 1)
   same = {r['method'] for r in _overall(summary) if abs(r['speedup'] - 1) <= floor}
   for title, header, rows in tables(about, summary):
-    table = rich.table.Table(title=title)
-    for name in header:
-      table.add_column(name, justify='left' if name == 'method' else 'right')
+    table = rich.table.Table(
+      title=title, box=rich.box.SIMPLE_HEAD, padding=(0, 1, 0, 0)
+    )
+    table.add_column(header[0], no_wrap=True)
+    for name in header[1:]:
+      broken = name.replace(' ', '\n', 1)
+      table.add_column(broken, justify='right', overflow='fold')
     for cells in rows:
       table.add_row(*cells, style='dim' if cells[0] in same else None)
     console.print(table)
@@ -84,8 +89,8 @@ def notes(label: str, about: Mapping[str, dict], summary: Sequence[dict]) -> lis
   again = aa_ratio(summary)
   if again is not None:
     lines.append(
-      f'A/A: the baseline against itself is {again:.3f}x, so differences of '
-      f'{abs(again - 1):.1%} are noise.'
+      f'A/A: the baseline against itself is {again:.3f}x, so differences up '
+      f'to {abs(again - 1):.1%} are noise.'
     )
   repetitive = [
     f'{row["method"]} repeats itself on {row["n_degenerate"]} of {row["n_prompts"]}'
@@ -95,7 +100,7 @@ def notes(label: str, about: Mapping[str, dict], summary: Sequence[dict]) -> lis
   if repetitive:
     lines.append(
       f'Warning: {"; ".join(repetitive)} prompts, and drafters that copy feed on that: '
-      'see the speed-up on the non-degenerate ones.'
+      'see the speed-up on those that are not repetitive.'
     )
   lossy = [name for name, method in about.items() if not method['lossless']]
   if lossy:
@@ -117,14 +122,25 @@ def tables(about: Mapping[str, dict], summary: Sequence[dict]) -> list[Table]:
   cells = lambda columns: [
     [_cell(row.get(name), style) for name, style in columns.values()] for row in full
   ]
-  by_task = [
-    [name, *(_cell(row['speedup'], '.2f') for row in rows.values())]
-    for name, rows in by_method.items()
+  compared = [name for name, method in about.items() if method['against'] != name]
+  by_task = lambda field: [
+    [task, *(_cell(by_method[name][task].get(field), '.2f') for name in compared)]
+    for task in dict.fromkeys(row['category'] for row in summary)
   ]
   return [
     Table('Results', list(MAIN), cells(MAIN)),
     Table('Behind the speed-up', list(DETAILS), cells(DETAILS)),
-    Table('Speed-up by task', ['method', *next(iter(by_method.values()))], by_task),
+    Table('Speed-up by task', ['task', *compared], by_task('speedup')),
+    Table(
+      'Speed-up by task, prompts that are not repetitive',
+      ['task', *compared],
+      by_task('speedup_nondegenerate'),
+    ),
+    Table(
+      'Measured / predicted speed-up by task',
+      ['task', *compared],
+      by_task('measured_over_predicted'),
+    ),
   ]
 
 

@@ -67,6 +67,15 @@ def test_identities_hold_for_sampled_rows_and_greedy_ones(verifier, stop_ids):
     check_identities(*run(drafter, verifier, **settings))
 
 
+def test_what_a_stop_token_cut_off_was_not_accepted():
+  text, cuts = known_text(), set()
+  for stop in range(V):
+    done, stats = run(Oracle(K, V, script=(4,)), Greedy(), text, stop_ids=(stop,))
+    check_identities(done, stats)
+    cuts.update(completion.trace[-1] for completion in done)
+  assert cuts > {1, 2, 3}
+
+
 def test_every_node_within_the_budget_counts_as_drafted_and_offered():
   oracle = Oracle(K, V, rates=(0.9, 0.8, 0.7, 0.6))
   done, stats = run(oracle, Greedy(), known_text())

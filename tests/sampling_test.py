@@ -63,6 +63,9 @@ def test_equals_the_sorting_reference_row_by_row(vocab_size):
 
 
 ABOVE_ONE = np.nextafter(np.float32(1), np.float32(2))
+LOW = np.float32(-1.2345678)  # its bits are no round number: a search must end exactly
+LOWER = np.nextafter(LOW, np.float32(-2))
+E = np.exp(LOW)
 EXTREME = [
   ([0, 0, 0, 0], dict(top_k=1), [1 / 4] * 4),  # ties stay together
   ([0, 0, 0, 0], dict(top_p=0.1), [1 / 4] * 4),
@@ -79,6 +82,8 @@ EXTREME = [
   ([-1, -ABOVE_ONE, -1, -ABOVE_ONE], dict(top_k=1), [1 / 2, 0, 1 / 2, 0]),
   ([1e-30, -1e-30, 1e-30, -1e-30], dict(top_k=2), [1 / 2, 0, 1 / 2, 0]),
   ([0.0, -0.0, 0.0, -1e-30], dict(top_k=1), [1 / 3, 1 / 3, 1 / 3, 0]),
+  ([0, LOW, LOWER, LOWER], dict(top_k=2), [1 / (1 + E), E / (1 + E), 0, 0]),
+  ([0, LOWER, LOW, LOWER], dict(top_p=0.6), [1 / (1 + E), 0, E / (1 + E), 0]),
   ([20, 19, 0, -20], dict(temperature=2e-38), [1, 0, 0, 0]),
   ([20, 20, 0, -20], dict(temperature=1e-44), [1, 0, 0, 0]),  # 0 to the device
   ([30, 20, 10, 0], dict(temperature=1e37), [1 / 4] * 4),

@@ -1,4 +1,4 @@
-"""The target against itself: cached or not, in chains or trees, short or long buffers."""
+"""The target against itself: cached or not, chains or trees, short or long buffers."""
 
 import jax
 import jax.numpy as jnp

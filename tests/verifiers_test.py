@@ -9,6 +9,7 @@ from specjax import keys as keys_lib
 from specjax import sampling, trees
 from specjax.testing import laws
 from specjax.types import Draft
+from specjax.verifiers.block import Block
 from specjax.verifiers.greedy import Greedy
 from specjax.verifiers.gumbel import Gumbel
 from specjax.verifiers.rejection import Rejection
@@ -100,6 +101,9 @@ def emitted(draft: Draft, verdict, logits, temperature) -> np.ndarray:
     (Rejection(), 'drawn'),
     (Rejection(), 'one-hot'),
     (Rejection(), 'reduced'),
+    (Block(), 'drawn'),
+    (Block(), 'one-hot'),
+    (Block(), 'reduced'),
     (Gumbel(), 'drawn'),
     (Gumbel(), 'one-hot'),
     (Gumbel(), 'shared noise'),
@@ -169,8 +173,9 @@ def accepted_by_hand(draft: Draft, choice: np.ndarray) -> np.ndarray:
   return np.where(agrees.all(axis=1), K, np.argmin(agrees, axis=1))
 
 
-def test_rejection_refuses_trees(keys):
+@pytest.mark.parametrize('verifier', [Rejection(), Block()])
+def test_chain_rules_refuse_trees(verifier, keys):
   tree = trees.Tree(static=(-1, -1, 0))
   draft = Draft(jnp.zeros((ROWS, K), jnp.int32), jnp.zeros(ROWS, jnp.int32), tree)
   with pytest.raises(ValueError, match='chains'):
-    verify(Rejection(), keys, draft, jnp.zeros((ROWS, K + 1, V)))
+    verify(verifier, keys, draft, jnp.zeros((ROWS, K + 1, V)))

@@ -7,7 +7,9 @@ own text, so no drafter of 5 tokens can be faster on these prompts.
 
 python -m experiments.main --config=configs/experiments/demo.py --workdir=DIR
 
-MEASURED: ...
+8 minutes on 2 busy CPU cores (idle: 5, estimated). Measured there: A/A 1.012;
+prompt_lookup 1.20x, tau 1.61, 48% accepted; oracle 2.65x, tau 5.68; prompt_lookup_t1
+0.95x, tau 1.05, 14% accepted; all outputs identical to their baselines'.
 """
 
 from configs import common
@@ -16,7 +18,7 @@ from configs import common
 def get_config():
   c = common.compare()
   c.num_prompts = 20
-  c.max_new_tokens = 48
+  c.max_new_tokens = 40
   c.repeats = 1
   c.phase_prompts = 2
   lookup = dict(name='prompt_lookup', num_draft=5, max_ngram=3, min_ngram=2)

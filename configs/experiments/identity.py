@@ -23,6 +23,6 @@ def get_config():
     drafter=dict(name='prompt_lookup', num_draft=5, max_ngram=3, min_ngram=2),
     verifier=dict(name='greedy'),
   )
-  # eps is the largest of this many positions, or a few more.
+  # About how many positions eps is measured over.
   c.floor_positions = 1000
   return c

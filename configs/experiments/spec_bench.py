@@ -6,7 +6,9 @@ the test split, odd ones dev: choose on dev, read test once.
 python -m experiments.main --config=configs/experiments/spec_bench.py --workdir=DIR \
   --config.prompts=PATH/spec_bench.jsonl [--config.split=dev --config.num_prompts=60]
 
-MEASURED: ...
+80 minutes on 2 idle CPU cores, estimated. Measured on busy ones, with num_prompts=12,
+max_new_tokens=48 and repeats=1 (3 minutes): A/A 1.011; prompt_lookup 1.04x, tau 1.31,
+33% accepted, all outputs identical.
 """
 
 from configs import common

@@ -9,9 +9,10 @@ all new tokens after prefill, there the tokens after the first, from its arrival
   pip install 'specjax-lab[peers]'    # or --peer_python=PATH of an environment with it
   python -m experiments.peers.transformers_baseline --prompts=PATH/spec_bench.jsonl
 
-`--assisted` adds transformers' own prompt lookup, against its own baseline. Run it on an
-idle machine: torch's threads spin while they wait, so one busy process beside it slows
-torch many times over (less so with OMP_WAIT_POLICY=passive), and this side hardly.
+`--assisted` adds transformers' own prompt lookup, against its own baseline. Run it on
+an idle machine: torch's threads spin while they wait, so one busy process beside it
+slows torch many times over (less so with OMP_WAIT_POLICY=passive), and this side
+hardly.
 """
 
 import dataclasses
@@ -32,7 +33,7 @@ from rich import table
 from safetensors.numpy import save_file
 
 import specjax
-from experiments import prompts as prompts_lib
+from experiments import questions
 from specjax import checkpoints, decoding, request
 from specjax.drafters.autoregressive import Autoregressive
 from specjax.model import Model
@@ -71,10 +72,10 @@ def main(argv: list[str]) -> None:
     sys.exit(f'unknown arguments {argv[1:]}')
   # XLA sizes its thread pool by the cores it may use; the worker inherits them.
   os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: _THREADS.value])
-  prompts = prompts_lib.load(_PROMPTS.value)
-  prompts = prompts_lib.select(prompts, _NUM_PROMPTS.value, 'all')
+  prompts = questions.load(_PROMPTS.value)
+  prompts = questions.select(prompts, _NUM_PROMPTS.value, 'all')
   model = specjax.load('smollm2-135m')
-  ids = [prompts_lib.token_ids(model, prompt.turns[0]) for prompt in prompts]
+  ids = [questions.token_ids(model, prompt.turns[0]) for prompt in prompts]
   wanted = _MAX_NEW_TOKENS.value
   # Our programs are compiled once a buffer length, a power of two.
   lengths = {(len(prompt) + wanted - 1).bit_length(): prompt for prompt in ids}

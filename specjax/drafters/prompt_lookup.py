@@ -68,7 +68,7 @@ class PromptLookup:
       earlier = (position >= n - 1) & (position < length[:, None] - 1)
       newest = jnp.max(jnp.where(agrees & earlier, position + 1, 0), axis=1)
       if n >= self.min_ngram:
-        best = jnp.where((newest > 0) & (length >= n), newest, best)
+        best = jnp.where(newest > 0, newest, best)
     return best
 
 
