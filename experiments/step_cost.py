@@ -2,8 +2,8 @@
 
 Speculation pays while scoring K + 1 tokens costs little more than scoring one, so this
 table is the other half of every speed-up. A call forms the logits of all T tokens and
-takes their argmax. Ten calls run in one compiled loop with a donated cache, as the real
-decode does; all cases take turns in every repeat, because a machine's speed drifts, and
+takes their argmax. Calls run in one compiled loop with a donated cache, as in the real
+decode; all cases take turns in every repeat, because a machine's speed drifts, and
 `ratio_to_one` is the median over repeats of T's time over one token's in that repeat.
 
   python -m experiments.main --config=configs/experiments/step_cost.py --workdir=DIR

@@ -16,7 +16,7 @@ def get_config():
   c.target = 'smollm2-135m'
   c.repeats = 9
   # Target calls in one compiled loop.
-  c.steps = 10
+  c.steps = 8
   # (window, used context, buffer slots, batch)
   c.cases = tuple(
     [(window, 200, 512, 1) for window in WINDOWS]

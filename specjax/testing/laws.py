@@ -57,10 +57,9 @@ def p_value(sequences: np.ndarray, law: np.ndarray, vocab_size: int) -> float:
     return 0.0
   expected = law * len(sequences)
   largest_first = np.argsort(-expected)
-  groups = np.arange(
-    max(np.count_nonzero(expected >= 5), 1)
-  )  # the last one takes the rest
+  num_groups = int(np.sum(expected >= 5)) or 1
+  groups = np.arange(num_groups)  # the last one takes the rest
   pool = lambda x: np.add.reduceat(x[largest_first], groups)
-  if len(groups) == 1:
+  if num_groups == 1:
     return 1.0
   return float(stats.chisquare(pool(seen), pool(expected), sum_check=False).pvalue)
