@@ -57,29 +57,29 @@ class TestLaw:
     assert drafter.num_draft == 0 or 0.1 < accepted / drafted < 0.9
     return state.tokens[:, len(self.PROMPT) :].reshape(-1, self.ROWS, self.NEW)
 
-  @pytest.mark.parametrize('verifier', [Rejection(), Gumbel(), Block()])
+  LOOKUP = PromptLookup(3, max_ngram=2, min_ngram=1)
+  ORACLE = Oracle(3, V, rates=(0.9, 0.6, 0.5))
+
   @pytest.mark.parametrize(
-    'drafter',
+    'drafter, verifier',
     [
-      PromptLookup(3, max_ngram=2, min_ngram=1),
-      Oracle(3, V, rates=(0.9, 0.6, 0.5)),
+      (Autoregressive(), Gumbel()),
+      (LOOKUP, Rejection()),
+      (LOOKUP, Gumbel()),
+      (ORACLE, Rejection()),
+      (ORACLE, Gumbel()),
+      (ORACLE, Block()),
     ],
   )
   def test_is_the_targets(self, drafter, verifier):
-    self.check(drafter, verifier)
-
-  def test_of_plain_decoding_is_the_targets(self):
-    self.check(Autoregressive(), Gumbel())
-
-  def check(self, drafter, verifier):
     table = table_model(self.V).params
     for warping, rows in zip(self.WARPINGS, self.written(drafter, verifier)):
       law = laws.sequence_law(table, self.PROMPT, self.NEW, **warping)
       assert laws.p_value(rows, law, self.V) > 1e-3, warping
 
 
-MODEL = table_model(5, seed=1)
-PROMPTS = [[1, 2, 3, 1, 2], [0], [4, 2, 1, 0, 3] * 30]
+MODEL = table_model(11)
+PROMPTS = [[1, 2, 3, 1, 2], [0], [4, 2, 1, 10, 3] * 30]
 SETTINGS = [
   dict(temperature=1.3, top_p=0.95, seed=5, max_new_tokens=40),
   dict(temperature=0.0, top_p=1.0, seed=6, max_new_tokens=17),
@@ -103,7 +103,7 @@ class TestCoupling:
     got = decode(
       PROMPTS,
       SETTINGS,
-      Oracle(4, 5, rates=(0.8,) * 4) if oracle else DRAFTER,
+      Oracle(4, 11, rates=(0.8,) * 4) if oracle else DRAFTER,
       Gumbel(),
       drafter_params=oracle_text(PROMPTS, base) if oracle else None,
     )
@@ -111,11 +111,9 @@ class TestCoupling:
     assert all(0 < done.accepted < done.drafted for done in got)
 
   def test_another_seed_gives_another_text(self):
-    one, two = (
-      decode([[1]], [SETTINGS[0] | dict(seed=seed)], None, Gumbel())[0].tokens
-      for seed in (0, 1)
-    )
-    assert one != two
+    settings = [SETTINGS[0] | dict(seed=seed) for seed in (0, 0, 1)]
+    one, again, other = decode([[1]] * 3, settings, None, Gumbel())
+    assert one.tokens == again.tokens != other.tokens
 
 
 @pytest.mark.parametrize('verifier', [Rejection(), Gumbel()])
@@ -125,7 +123,7 @@ class TestARowDependsOnItselfAlone:
 
   def tokens(self, prompts, settings, verifier, **more):
     dones = decode(prompts, settings, DRAFTER, verifier, **more)
-    assert all(done.accepted for done in dones)
+    assert any(done.accepted for done in dones)
     return [done.tokens for done in dones]
 
   def test_not_on_its_slot(self, verifier):

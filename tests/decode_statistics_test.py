@@ -1,6 +1,11 @@
 """Counts: what was drafted, offered, accepted and emitted, also where a row is cut."""
 
+import dataclasses
+import itertools
+from typing import Any
+
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -8,25 +13,54 @@ import specjax
 from specjax import api, decoding
 from specjax.drafters.oracle import Oracle
 from specjax.drafters.prompt_lookup import PromptLookup
+from specjax.model import Model
 from specjax.testing.oracle_text import oracle_text
 from specjax.testing.table import table_model
 from specjax.verifiers.greedy import Greedy
 from specjax.verifiers.gumbel import Gumbel
 from specjax.verifiers.rejection import Rejection
 
-MODEL, V, K = table_model(5, seed=1), 5, 4
-PROMPTS = [[1, 2, 3, 1, 2], [0], [4, 2, 1, 0, 3] * 30]
+MODEL, V, K = table_model(11), 11, 4
+PROMPTS = [[1, 2, 3, 1, 2], [0], [4, 2, 1, 10, 3] * 30]
 NEW = [40, 23, 2]
 
 
-def run(drafter, verifier, drafter_params=None, **settings):
-  """Completions, and the statistics as they stand in the state."""
+@dataclasses.dataclass(frozen=True)
+class Counting:
+  """A target that counts the rows it scores, in its cache: (inner cache, int32[])."""
+
+  inner: Any
+
+  @property
+  def vocab_size(self) -> int:
+    return self.inner.vocab_size
+
+  @property
+  def max_positions(self) -> int:
+    return self.inner.max_positions
+
+  def init_cache(self, batch: int, slots: int):
+    return self.inner.init_cache(batch, slots), jnp.int32(0)
+
+  def __call__(self, params, tokens, positions, cache, **where):
+    out = self.inner(params, tokens, positions, cache[0], **where)
+    return dataclasses.replace(out, cache=(out.cache, cache[1] + tokens.shape[1]))
+
+
+COUNTING = Model(Counting(MODEL.target), MODEL.params, MODEL.tokenizer, 'counting')
+
+
+def run(model, drafter, verifier, drafter_params=None, **settings):
+  """Completions, the final state, and the target rows that its rounds computed."""
   settings = dict(max_new_tokens=NEW, stop_ids=()) | settings
-  begun = api.begin(MODEL, PROMPTS, drafter, verifier, drafter_params, **settings)
+  begun = api.begin(model, PROMPTS, drafter, verifier, drafter_params, **settings)
+  counts = model is COUNTING
+  prefilled = int(begun.state.cache[1]) if counts else 0
   static = begun.target, begun.drafter, begun.verifier
   state = decoding.decode(*static, begun.params, begun.state)
+  scored = int(state.cache[1]) - prefilled if counts else None
   done = api.completions(MODEL, begun.prompt_lengths, state)
-  return done, jax.device_get(state.stats)
+  return done, jax.device_get(state.stats), scored
 
 
 def known_text():
@@ -64,21 +98,23 @@ def test_identities_hold_for_sampled_rows_and_greedy_ones(verifier, stop_ids):
   drafter = PromptLookup(K, max_ngram=3, min_ngram=1)
   for seed in range(20):
     settings = dict(temperature=[0.5, 0, 1], seed=seed, stop_ids=stop_ids)
-    check_identities(*run(drafter, verifier, **settings))
+    done, stats, _ = run(MODEL, drafter, verifier, **settings)
+    check_identities(done, stats)
 
 
 def test_what_a_stop_token_cut_off_was_not_accepted():
   text, cuts = known_text(), set()
   for stop in range(V):
-    done, stats = run(Oracle(K, V, script=(4,)), Greedy(), text, stop_ids=(stop,))
+    oracle = Oracle(K, V, script=(4,))
+    done, stats, _ = run(COUNTING, oracle, Greedy(), text, stop_ids=(stop,))
     check_identities(done, stats)
     cuts.update(completion.trace[-1] for completion in done)
-  assert cuts > {1, 2, 3}
+  assert cuts == {0, 1, 2, 3, 4}
 
 
 def test_every_node_within_the_budget_counts_as_drafted_and_offered():
-  oracle = Oracle(K, V, rates=(0.9, 0.8, 0.7, 0.6))
-  done, stats = run(oracle, Greedy(), known_text())
+  oracle = Oracle(K, V, rates=(0.8,) * K)
+  done, stats, _ = run(MODEL, oracle, Gumbel(), known_text())
   check_identities(done, stats)
   for row, completion in enumerate(done):
     offered, left = np.zeros(K, int), NEW[row]
@@ -88,26 +124,29 @@ def test_every_node_within_the_budget_counts_as_drafted_and_offered():
     np.testing.assert_array_equal(stats.offered[row], offered)
 
 
-def played(script: tuple[int, ...], new: int) -> tuple[list[int], int]:
-  """Histogram and drafted nodes of a row under an oracle's script."""
-  histogram, drafted, turn = [0] * (K + 1), 0, 0
-  while new > 0:
-    wanted = script[turn % len(script)]
+def played(script: tuple[int, ...], new: int) -> list[tuple[int, int]]:
+  """(offered, accepted) nodes of each round of a row under an oracle's script."""
+  result = []
+  for wanted in itertools.cycle(script):
+    if new == 0:
+      return result
     offered = 0 if wanted < 0 else min(K, new - 1)
-    accepted = min(max(wanted, 0), offered)
-    histogram[accepted] += 1
-    drafted += offered
-    new -= accepted + 1
-    turn += 1
-  return histogram, drafted
+    result.append((offered, min(max(wanted, 0), offered)))
+    new -= result[-1][1] + 1
 
 
 @pytest.mark.parametrize('script', [(4,), (0,), (-1,), (4, -1, 0, 2, 2, -1, 1, 3)])
 def test_an_oracles_script_is_played(script):
-  done, stats = run(Oracle(K, V, script=script), Greedy(), known_text())
+  oracle = Oracle(K, V, script=script)
+  done, stats, scored = run(COUNTING, oracle, Greedy(), known_text())
   check_identities(done, stats)
-  for completion, new in zip(done, NEW):
-    histogram, drafted = played(script, new)
-    assert completion.accepted_histogram == histogram
-    assert completion.drafted == drafted
-    assert completion.mean_accepted_length == new / sum(histogram)
+  rows = [played(script, new) for new in NEW]
+  for completion, want in zip(done, rows):
+    offered, accepted = zip(*want)
+    histogram = np.bincount(accepted, minlength=K + 1)
+    np.testing.assert_array_equal(completion.accepted_histogram, histogram)
+    assert completion.drafted == sum(offered)
+    assert completion.mean_accepted_length == len(completion.tokens) / len(want)
+  # A round in which no row drafts costs each row one token, any other K + 1.
+  in_round = itertools.zip_longest(*rows, fillvalue=(0, 0))
+  assert scored == sum(K + 1 if any(o for o, _ in row) else 1 for row in in_round)
