@@ -25,6 +25,7 @@ from rich import box, table
 import specjax
 from experiments import methods, progress, questions, rundir, teacher_forcing
 from experiments.methods import Method
+from specjax import stats
 from specjax.model import Model
 
 
@@ -110,7 +111,7 @@ def examine(model: Model, batch: Batch, eps: float) -> list[Difference]:
   return [
     Difference(
       prompt_tokens=len(batch.prompts[row]),
-      first_difference=_first_difference(batch.baseline[row], batch.method[row]),
+      first_difference=_first_difference(batch, row),
       flips=int(np.sum(forced[row].best != batch.outputs[row])),
       largest_gap=float(forced[row].gap.max()),
       certified=bool(np.all(forced[row].gap <= 2 * eps)),
@@ -119,10 +120,10 @@ def examine(model: Model, batch: Batch, eps: float) -> list[Difference]:
   ]
 
 
-def _first_difference(a: specjax.Completion, b: specjax.Completion) -> int:
-  pairs = zip(a.tokens, b.tokens)
-  shorter = min(len(a.tokens), len(b.tokens))
-  return next((i for i, (x, y) in enumerate(pairs) if x != y), shorter)
+def _first_difference(batch: Batch, row: int) -> int:
+  where = stats.first_difference(batch.method[row].tokens, batch.baseline[row].tokens)
+  assert where is not None
+  return where
 
 
 def _report(batches, differences: Sequence[Difference], floor) -> dict:

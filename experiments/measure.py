@@ -20,7 +20,7 @@ from specjax import decoding, request
 from specjax import keys as keys_lib
 from specjax.drafters.oracle import Oracle
 from specjax.model import Model
-from specjax.types import Array, Context, DecodeState, Draft, Params, Stats
+from specjax.types import Array, DecodeState, Draft, Params, Stats
 
 PROPOSALS = 5  # how often a draft is timed
 
@@ -150,10 +150,8 @@ def _draft_s(drafter, params: Params, state: DecodeState) -> float:
 
 @functools.partial(jax.jit, static_argnums=0)
 def _propose(drafter, params: Params, state: DecodeState) -> Draft:
-  context = Context(
-    state.tokens, state.length, state.limit - state.length, state.sampling
-  )
   keys = keys_lib.row_keys(state.seed, state.length)
+  context = decoding.context(state)
   return drafter.propose(params.for_drafter, state.draft, context, keys)[0]
 
 

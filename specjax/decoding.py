@@ -111,7 +111,7 @@ def decode_round(target, drafter, verifier, params: Params, state) -> DecodeStat
   """Draft, score, verify, commit, update: one target call, 1..K+1 new tokens a row."""
   keys = keys_lib.row_keys(state.seed, state.length)
   draft, drafting = drafter.propose(
-    params.for_drafter, state.draft, _context(state), keys
+    params.for_drafter, state.draft, context(state), keys
   )
   draft = dataclasses.replace(draft, num_valid=_affordable(draft, state))
   state = dataclasses.replace(state, draft=drafting)
@@ -177,9 +177,6 @@ def _when(condition: Array, body, state: DecodeState) -> DecodeState:
   return jax.lax.while_loop(lambda carry: carry[0], once, (condition, state))[1]
 
 
-def _context(state: DecodeState) -> Context:
+def context(state: DecodeState) -> Context:
+  """What the drafter may look at."""
   return Context(state.tokens, state.length, state.limit - state.length, state.sampling)
-
-
-def _drafter_params(params: Params):
-  return params.drafter, params.target
