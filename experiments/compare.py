@@ -124,11 +124,10 @@ def each_method(
 
 
 def in_order(todo: Sequence[Method], rng: np.random.Generator) -> list[Method]:
-  """A random order, but each oracle after the baseline whose text it knows."""
+  """A random order; then each oracle goes anywhere behind the text that it knows."""
   order = [todo[i] for i in rng.permutation(len(todo))]
-  for method in todo:
-    here = order.index(method)
-    there = order.index(methods.baseline_of(method, todo))
-    if isinstance(method.drafter, Oracle) and here < there:
-      order[here], order[there] = order[there], order[here]
+  for method in [m for m in order if isinstance(m.drafter, Oracle)]:
+    order.remove(method)
+    known = order.index(methods.baseline_of(method, todo))
+    order.insert(int(rng.integers(known + 1, len(order) + 1)), method)
   return order

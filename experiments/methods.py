@@ -147,6 +147,11 @@ def _method(
       verifier = build('specjax.verifiers', 'Verifier', settings['verifier'])
     else:
       verifier = api.default_verifier(temperature)
+    if verifier.greedy_only and temperature > 0:
+      raise ValueError(
+        f'{settings["verifier"]["name"]} is exact at temperature 0 only, not at '
+        f'{temperature}; use gumbel or rejection'
+      )
   except ValueError as error:
     raise ValueError(f'method {name}: {error}') from error
   return Method(name, drafter, verifier, temperature)

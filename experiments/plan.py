@@ -31,6 +31,11 @@ class Plan:
     tokens = [self.ids[prompt.index] for prompt in chosen]
     return Batch(tokens, [self.seeds[prompt.index][repeat] for prompt in chosen])
 
+  @property
+  def stop_ids(self) -> tuple[int, ...]:
+    """Tokens that end an answer."""
+    return self.bench.model.tokenizer.stop_ids
+
   def groups(self) -> list[tuple[list[Prompt], int]]:
     """(prompts, repeat): what all methods run on, one after the other."""
     return [(batch, r) for batch in self.batches for r in range(self.repeats)]
@@ -76,6 +81,8 @@ def make(model: Model, chosen: Sequence[Prompt], config) -> Plan:
 
 def _check_numbers(config, count: int) -> None:
   least = dict(max_new_tokens=1, batch_size=1, repeats=1, phase_prompts=0, seed=0)
+  if config.seed >= 2**32:
+    raise ValueError(f'seed must be below 2**32, got {config.seed}')
   for name, low in least.items():
     if config[name] < low:
       raise ValueError(f'{name} must be at least {low}, got {config[name]}')

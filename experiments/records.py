@@ -65,7 +65,7 @@ def results(
           'decode_s': result.decode_s,
           **_counts(result, row),
           **_text(result.outputs[row], base if about[name]['same_text'] else None),
-          'truncated': len(result.outputs[row]) == todo.bench.max_new_tokens,
+          'truncated': result.outputs[row][-1] not in todo.stop_ids,
           'config_hash': todo.config_hash,
         }
       )
@@ -100,8 +100,10 @@ def phases(
 
 def _settings(part) -> dict:
   """{'name': module, ...hyper-parameters} of a drafter or verifier."""
-  name = type(part).__module__.removeprefix('specjax.').partition('.')[2]
-  return {'name': name or type(part).__module__, **dataclasses.asdict(part)}
+  name = type(part).__module__
+  for package in ('specjax.drafters.', 'specjax.verifiers.'):
+    name = name.removeprefix(package)
+  return {'name': name, **dataclasses.asdict(part)}
 
 
 def _counts(result: Result, row: int) -> dict:

@@ -44,10 +44,10 @@ def finish(workdir: Path) -> None:
 
 def environment() -> dict:
   """Code, versions, device and flags: what else a number depends on."""
-  device = jax.devices()[0]
+  device, status = jax.devices()[0], _git('status', '--porcelain')
   return {
     'git_revision': _git('rev-parse', 'HEAD'),
-    'git_dirty': bool(_git('status', '--porcelain')),
+    'git_dirty': None if status is None else bool(status),
     'python': platform.python_version(),
     'versions': {name: _version(name) for name in PACKAGES},
     'platform': device.platform,

@@ -44,7 +44,6 @@ def summarize(
     phases: phases.jsonl.
   """
   questions = {name: per_question(rows, name) for name in about}
-  timed = {name: [row for row in phases if row['method'] == name] for name in about}
   tasks = list(dict.fromkeys(row['task'] for row in rows))
   summary = []
   for task in [None, *tasks] if len(tasks) > 1 else [None]:
@@ -53,7 +52,14 @@ def summarize(
       base = of_task(questions[method['against']], task)
       row = {'method': name, 'category': task or 'all'}
       row |= speeds(mine, base, method['batch_size']) | acceptance(mine)
-      row |= predicted(mine, base, timed[name], timed[method['against']])
+      if method['batch_size'] == 1:
+        ids = {question.prompt_id for question in mine}
+        row |= predicted(
+          mine,
+          base,
+          rounds_of(phases, name, ids),
+          rounds_of(phases, method['against'], ids),
+        )
       if task is None:
         row['compile_s'] = method['compile_s']
       summary.append(row)
@@ -129,6 +135,12 @@ def speed(questions: Sequence[Question], seconds: str = 'decode_s') -> float:
   return sum(question.new_tokens for question in questions) / total
 
 
+def rounds_of(phases: Sequence[dict], name: str, prompt_ids: set) -> list[dict]:
+  """A method's timed rounds on these prompts; on all prompts if on none of these."""
+  mine = [row for row in phases if row['method'] == name]
+  return [row for row in mine if prompt_ids.issuperset(row['prompt_ids'])] or mine
+
+
 def predicted(
   mine: list[Question],
   base: list[Question],
@@ -140,14 +152,15 @@ def predicted(
   predicted = tau x (time of a baseline round) / (mean time of a round). A round that
   drafted has one price and a round without a draft another, both medians over the
   prompts decoded round by round; how often each occurs is counted on the questions.
-  A round without a draft that was never seen is taken to cost what the baseline's does.
+  A round without a draft that was never seen is taken to cost what the baseline's
+  does. Batch 1 only: in a batch one row that drafts makes all rows pay.
   """
   plain = _price(base_phases, drafted=False)
   with_draft, without = (_price(phases, drafted=kind) for kind in (True, False))
-  if plain is None or (with_draft is None and without is None):
-    return {}
   rounds = sum(q.counts['target_calls'] for q in mine)
   drafting = sum(q.counts['offered'][0] for q in mine if q.counts['offered'].size)
+  if plain is None or not phases or (drafting and with_draft is None):
+    return {}
   spent = drafting * (with_draft or 0) + (rounds - drafting) * (without or plain)
   round_s = spent / rounds
   tau = sum(q.new_tokens for q in mine) / rounds

@@ -95,7 +95,7 @@ def begin(model, prompts, drafter, verifier, drafter_params, **settings) -> Run:
     'stop_ids': model.tokenizer.stop_ids,
     **settings,
   }
-  if isinstance(prompts, str) or (len(prompts) and isinstance(prompts[0], int)):
+  if _is_one(prompts):
     prompts = [prompts]
   prompts = [model.tokenizer.encode(p) if isinstance(p, str) else p for p in prompts]
   drafter = drafter or Autoregressive()
@@ -105,6 +105,13 @@ def begin(model, prompts, drafter, verifier, drafter_params, **settings) -> Run:
   state = request.start(*static, params, prompts, **settings)
   state = decoding.prefill(model.target, drafter, params, state)
   return Run(*static, params, state, [len(prompt) for prompt in prompts])
+
+
+def _is_one(prompts) -> bool:
+  """Is this a text or a flat sequence of token ids, rather than several of them?"""
+  if isinstance(prompts, str):
+    return True
+  return len(prompts) > 0 and isinstance(prompts[0], int | np.integer)
 
 
 def default_verifier(temperature):

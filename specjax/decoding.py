@@ -113,6 +113,7 @@ def decode_round(target, drafter, verifier, params: Params, state) -> DecodeStat
   draft, drafting = drafter.propose(
     params.for_drafter, state.draft, context(state), keys
   )
+  _check_shape(drafter, draft)
   draft = dataclasses.replace(draft, num_valid=_affordable(draft, state))
   state = dataclasses.replace(state, draft=drafting)
 
@@ -132,6 +133,17 @@ def decode_round(target, drafter, verifier, params: Params, state) -> DecodeStat
 
 
 one_round = jax.jit(decode_round, static_argnums=(0, 1, 2), donate_argnums=(4,))
+
+
+def _check_shape(drafter, draft: Draft) -> None:
+  """A wider draft would overrun the cache, a deeper one the statistics."""
+  nodes, depth = draft.tokens.shape[1], trees.max_depth(draft.tree)
+  too_deep = draft.tree.grown is None and depth > drafter.num_draft
+  if nodes > drafter.num_nodes or too_deep:
+    raise ValueError(
+      f'{type(drafter).__name__} proposed {nodes} nodes {depth} deep; it declares '
+      f'num_nodes = {drafter.num_nodes} and num_draft = {drafter.num_draft}'
+    )
 
 
 def _score(target, drafter, params: Params, draft: Draft, state) -> TargetOutput:

@@ -141,9 +141,12 @@ def hand_made() -> tuple[dict, list[dict], list[dict]]:
     result_row('m', 2, 0.5, task='rag', target_calls=5, identical_to_baseline=False)
     | drafted,
   ]
+  timed = lambda method, **times: dict(method=method, prompt_ids=[1], **times)
   phases = [
-    dict(method='baseline', draft_s=0, round_s=[0.1] * 4, round_drafted=[False] * 4),
-    dict(method='m', draft_s=0.05, round_s=[0.1, 0.3, 0.2], round_drafted=[0, 1, 1]),
+    timed('baseline', draft_s=0, round_s=[0.1] * 4, round_drafted=[False] * 4),
+    timed(
+      'm', draft_s=0.05, round_s=[0.1, 0.3, 0.2], round_drafted=[False, True, True]
+    ),
   ]
   shared = dict(against='baseline', batch_size=1, lossless=True, temperature=0.0)
   about = dict(baseline=shared | dict(compile_s=1.5), m=shared | dict(compile_s=2.5))
@@ -228,7 +231,7 @@ class TestCompare:
     assert full and all(r['target_calls'] == 4 for r in full)
     summary = json.loads((tmp_path / 'summary.json').read_text())['rows']
     assert {row['method'] for row in summary} == names
-    assert all(row['predicted_speedup'] > 0 for row in summary)
+    assert not any('predicted_speedup' in row for row in summary)  # batches of 2
     assert len(read(tmp_path / 'phases.jsonl')) == 4
     assert (tmp_path / 'table.md').read_text().startswith('Target: tiny. 4 prompts.')
 

@@ -122,3 +122,19 @@ def test_cost_follows_the_used_length_not_the_buffer(model):
   _close(
     _score(model, tokens, poisoned, at).logits, _score(model, tokens, clean, at).logits
   )
+
+
+def test_float64_where_the_weights_are(model):
+  tokens = _tokens(1, 30)
+  narrow = _score(model, tokens, model[0].init_cache(1, 32), jnp.zeros(1, int))
+  with jax.enable_x64(True):
+    target, params = model
+    wide = target, jax.tree.map(lambda x: x.astype(jnp.float64), params)
+    at = jnp.zeros(1, int)
+    whole = _score(wide, tokens, target.init_cache(1, 32), at)
+    start = _score(wide, tokens[:, :17], target.init_cache(1, 32), at)
+    rest = _score(wide, tokens[:, 17:], start.cache, at + 17)
+    np.testing.assert_allclose(
+      rest.features[2], whole.features[2][:, 17:], rtol=1e-12, atol=1e-13
+    )
+  _close(narrow.logits, whole.logits)

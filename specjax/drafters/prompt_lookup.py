@@ -18,7 +18,7 @@ from specjax.types import Array, Context, Draft, Window
 
 @dataclasses.dataclass(frozen=True)
 class PromptLookup:
-  """Training-free copying. Hyper-parameters as in `transformers`.
+  """Training-free copying.
 
   Raises:
     ValueError: num_draft < 1, or not 1 <= min_ngram <= max_ngram.

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
+from specjax.targets import precision
 from specjax.types import Array
 
 BLOCK = 256  # slots attended to at once: cost follows the used length, not the buffer
@@ -73,7 +74,7 @@ def attend(
     top, total, mixed = carry
     k = jax.lax.dynamic_slice_in_dim(keys, j * BLOCK, BLOCK, axis=2)
     v = jax.lax.dynamic_slice_in_dim(values, j * BLOCK, BLOCK, axis=2)
-    scores = jnp.einsum('bkqd,bksd->bkqs', rows, k, preferred_element_type=jnp.float32)
+    scores = precision.einsum('bkqd,bksd->bkqs', rows, k)
     seen = _visible(j * BLOCK + jnp.arange(BLOCK), start, window, ancestors)
     seen = jnp.tile(seen, (1, groups, 1))[:, None]
     scores = jnp.where(seen, scores, -jnp.inf)
@@ -81,12 +82,15 @@ def attend(
     weights = jnp.exp(scores - new_top)
     shrink = jnp.exp(top - new_top)
     total = total * shrink + jnp.sum(weights, axis=-1, keepdims=True)
-    mixed = mixed * shrink + jnp.einsum('bkqs,bksd->bkqd', weights.astype(v.dtype), v)
+    mixed = mixed * shrink + precision.einsum(
+      'bkqs,bksd->bkqd', weights.astype(v.dtype), v
+    )
     return new_top, total, mixed
 
   column = (batch, kv_heads, groups * window, 1)
-  lowest = jnp.full(column, jnp.finfo(jnp.float32).min)
-  carry = (lowest, jnp.zeros(column), jnp.zeros(rows.shape, jnp.float32))
+  wide = precision.wide(values)
+  lowest = jnp.full(column, jnp.finfo(wide).min, wide)
+  carry = (lowest, jnp.zeros(column, wide), jnp.zeros(rows.shape, wide))
   used = jnp.max(start) + window
   _, total, mixed = jax.lax.fori_loop(0, -(-used // BLOCK), block, carry)
   return (mixed / total).reshape(queries.shape).astype(queries.dtype)

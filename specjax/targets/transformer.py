@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
-from specjax.targets import kv_cache
+from specjax.targets import kv_cache, precision
 from specjax.types import Array, TargetOutput
 
 
@@ -44,14 +44,14 @@ class Linear(nnx.Module):
 
 
 class RMSNorm(nnx.Module):
-  """x / rms(x) * scale, in float32."""
+  """x / rms(x) * scale, in float32 at least."""
 
   def __init__(self, size: int, eps: float):
     self.scale = nnx.Param(jnp.ones((size,)))
     self.eps = eps
 
   def __call__(self, x: Array) -> Array:
-    wide = x.astype(jnp.float32)
+    wide = x.astype(precision.wide(x))
     wide *= jax.lax.rsqrt(jnp.mean(wide**2, axis=-1, keepdims=True) + self.eps)
     return (wide * self.scale[...]).astype(x.dtype)
 
@@ -121,7 +121,7 @@ class Transformer(nnx.Module):
   ) -> TargetOutput:
     """See `specjax.types.Target`. Feature l is the stream after l layers."""
     x = jnp.take(self.embedding[...], tokens, axis=1).transpose(1, 2, 0)
-    rope = rotary(positions, self.cfg.head_dim, self.cfg.rope_theta)
+    rope = rotary(positions, self.cfg, precision.wide(x))
     features, all_keys, all_values = {0: x}, [], []
     for depth, layer in enumerate(self.layers):
       kv = cache.keys[depth], cache.values[depth]
@@ -147,10 +147,12 @@ class Transformer(nnx.Module):
     return y.astype(jnp.float32)
 
 
-def rotary(positions: Array, head_dim: int, theta: float) -> tuple[Array, Array]:
-  """Cosines and sines float32[B, 1, T, D/2] of arXiv 2104.09864, half-split form."""
-  speed = theta ** -(jnp.arange(0, head_dim, 2, dtype=jnp.float32) / head_dim)
-  angle = positions[:, None, :, None].astype(jnp.float32) * speed
+def rotary(positions: Array, cfg: TransformerConfig, dtype) -> tuple[Array, Array]:
+  """Cosines and sines [B, 1, T, D/2] of arXiv 2104.09864, half-split form."""
+  pair = jnp.arange(0, cfg.head_dim, 2, dtype=dtype)
+  angle = positions[:, None, :, None].astype(dtype) * cfg.rope_theta ** (
+    -pair / cfg.head_dim
+  )
   return jnp.cos(angle), jnp.sin(angle)
 
 

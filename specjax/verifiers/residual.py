@@ -45,7 +45,7 @@ def log_residual(log_p: Array, draft: Draft, num_accepted: Array, scale=1.0) -> 
   left = jnp.maximum(left, 0.0)
   nothing = jnp.sum(left, axis=-1, keepdims=True) == 0  # p = q up to rounding
   bonus = (num_accepted >= draft.num_valid)[:, None]
-  return jnp.log(jnp.where(nothing | bonus, p, left))
+  return jnp.where(nothing | bonus, log_p, jnp.log(left))
 
 
 def _pick(log_law: Array, tokens: Array) -> Array:
