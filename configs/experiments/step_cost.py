@@ -2,7 +2,7 @@
 
 python -m experiments.main --config=configs/experiments/step_cost.py --workdir=DIR
 
-MEASURED: ...
+Two CPU cores: 3 minutes; 25 ms for one token, 1.38x for 5, 1.66x for 8, 3.45x for 32.
 """
 
 import ml_collections
