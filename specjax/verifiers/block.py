@@ -12,7 +12,6 @@ before it rejects them, so its coins are keyed by the round, never by position.
 
 import dataclasses
 
-import jax
 import jax.numpy as jnp
 
 from specjax import keys as keys_lib
@@ -37,14 +36,8 @@ class Block:
     depth = jnp.arange(1, num_nodes + 1)
     passes = (coins < keep) & (depth <= draft.num_valid[:, None])
     num_accepted = jnp.max(jnp.where(passes, depth, 0), axis=1, initial=0)
-
     scale = walk.at_row(weights, num_accepted)
-    law = walk.at_row(log_p, num_accepted)
-    log_law = residual.log_residual(law, draft, num_accepted, scale)
-    draw = jax.vmap(jax.random.categorical)
-    next_token = draw(keys_lib.row_key(keys, keys_lib.RESIDUAL), log_law)
-    path = walk.chain_path(draft)
-    return Verdict(path, num_accepted.astype(jnp.int32), next_token.astype(jnp.int32))
+    return residual.corrected(keys, draft, log_p, num_accepted, scale)
 
 
 def weigh(draft: Draft, log_p: Array) -> tuple[Array, Array]:

@@ -9,7 +9,6 @@ x. Expected acceptance sum_x min(p(x), q(x)).
 
 import dataclasses
 
-import jax
 import jax.numpy as jnp
 
 from specjax import keys as keys_lib
@@ -31,13 +30,7 @@ class Rejection:
     coins = keys_lib.uniforms(keys, keys_lib.ACCEPT, draft.tokens.shape[1])
     passes = jnp.log(coins) < residual.log_ratio(log_p, draft)
     num_accepted = walk.count_accepted(draft, passes)
-    log_law = residual.log_residual(
-      walk.at_row(log_p, num_accepted), draft, num_accepted
-    )
-    draw = jax.vmap(jax.random.categorical)
-    next_token = draw(keys_lib.row_key(keys, keys_lib.RESIDUAL), log_law)
-    path = walk.chain_path(draft)
-    return Verdict(path, num_accepted, next_token.astype(jnp.int32))
+    return residual.corrected(keys, draft, log_p, num_accepted)
 
 
 Verifier = Rejection

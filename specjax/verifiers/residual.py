@@ -1,9 +1,12 @@
 """What rejection and block verification share: p / q of a token, and residuals."""
 
+import jax
 import jax.numpy as jnp
 
+from specjax import keys as keys_lib
 from specjax import trees
-from specjax.types import Array, Draft
+from specjax.types import Array, Draft, Verdict
+from specjax.verifiers import walk
 
 
 def check_chain(draft: Draft, name: str) -> None:
@@ -21,6 +24,19 @@ def log_ratio(log_p: Array, draft: Draft) -> Array:
   if draft.vocab is not None:
     columns = jnp.argmax(draft.vocab == draft.tokens[..., None], axis=-1)
   return ratio - _pick(draft.log_q, columns)
+
+
+def corrected(
+  keys, draft: Draft, log_p: Array, num_accepted: Array, scale=1.0
+) -> Verdict:
+  """Ends a chain behind its accepted nodes with a draw from the residual, or p."""
+  law = walk.at_row(log_p, num_accepted)
+  log_law = log_residual(law, draft, num_accepted, scale)
+  draw = jax.vmap(jax.random.categorical)
+  next_token = draw(keys_lib.row_key(keys, keys_lib.RESIDUAL), log_law)
+  return Verdict(
+    walk.chain_path(draft), num_accepted.astype(jnp.int32), next_token.astype(jnp.int32)
+  )
 
 
 def log_residual(log_p: Array, draft: Draft, num_accepted: Array, scale=1.0) -> Array:
