@@ -1,9 +1,12 @@
 """The target against itself: cached or not, chains or trees, short or long buffers."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from flax import nnx
 
 from specjax import trees
 from specjax.targets import kv_cache, transformer
@@ -138,3 +141,50 @@ def test_float64_where_the_weights_are(model):
       rest.features[2], whole.features[2][:, 17:], rtol=1e-12, atol=1e-13
     )
   _close(narrow.logits, whole.logits)
+
+
+class TestFirstLayers:
+  def test_logits_and_cache_are_those_of_a_model_with_so_many_layers(self, model):
+    target, params = model
+    tokens, at = _tokens(2, 9), jnp.zeros(2, int)
+    cfg = dataclasses.replace(CFG, num_layers=1)
+    small, own = transformer.build(cfg, seed=5)
+    flat = dict(nnx.to_flat_state(params))
+    same = nnx.from_flat_state(
+      [(path, flat[path]) for path, _ in nnx.to_flat_state(own)]
+    )
+    call = lambda target, params, cache: target(
+      params,
+      tokens,
+      jnp.tile(jnp.arange(9), (2, 1)),
+      cache,
+      slots=at,
+      ancestors=None,
+      logits_at=None,
+      features_at=(1,),
+    )
+    want = call(small, same, small.init_cache(2, 16))
+    whole = target.init_cache(2, 16)
+    whole = jax.tree.map(lambda x: x + 7, whole)
+    got = call(
+      target.first_layers(1), target.first_params(params, 1), kv_cache.first(whole, 1)
+    )
+    np.testing.assert_array_equal(got.logits, want.logits)
+    both = kv_cache.replace_first(whole, got.cache)
+    assert both.keys[0] is got.cache.keys[0] and both.values[0] is got.cache.values[0]
+    assert both.keys[1] is whole.keys[1] and both.values[1] is whole.values[1]
+    np.testing.assert_array_equal(both.keys[0][:, :, :9], want.cache.keys[0][:, :, :9])
+
+  def test_weights_are_shared_and_equal_cuts_are_equal_static_arguments(self, model):
+    target, params = model
+    cut = target.first_params(params, 1)
+    assert len(cut['layers']) == 1
+    for path, leaf in nnx.to_flat_state(cut):
+      assert leaf.get_value() is dict(nnx.to_flat_state(params))[path].get_value()
+    assert hash(target.first_layers(1)) == hash(target.first_layers(1))
+    assert target.first_layers(1) == target.first_layers(1)
+
+  @pytest.mark.parametrize('wanted', [0, 2, 3])
+  def test_only_a_real_cut(self, model, wanted):
+    with pytest.raises(ValueError, match=f'of 2 layers to its first {wanted}'):
+      model[0].first_layers(wanted)

@@ -51,6 +51,19 @@ def keep_path(cache: KVCache, start: Array, path: Array) -> KVCache:
   return jax.tree.map(move, cache)
 
 
+def first(cache: KVCache, num_layers: int) -> KVCache:
+  """The cache of the first layers, by reference."""
+  return KVCache(cache.keys[:num_layers], cache.values[:num_layers])
+
+
+def replace_first(cache: KVCache, shallow: KVCache) -> KVCache:
+  """The cache with its first layers taken from `shallow`; the others stay."""
+  count = len(shallow.keys)
+  return KVCache(
+    shallow.keys + cache.keys[count:], shallow.values + cache.values[count:]
+  )
+
+
 def attend(
   queries: Array, keys: Array, values: Array, start: Array, ancestors: Array | None
 ) -> Array:

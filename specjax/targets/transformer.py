@@ -193,6 +193,25 @@ class TransformerTarget:
     """See `specjax.types.Target`."""
     return kv_cache.keep_path(cache, start, path)
 
+  def first_layers(self, num_layers: int) -> 'TransformerTarget':
+    """The same model cut to its first layers, with its own final norm and head.
+
+    Raises:
+      ValueError: unless 1 <= num_layers < the layers there are.
+    """
+    total = self.cfg.num_layers
+    if not 1 <= num_layers < total:
+      raise ValueError(
+        f'cannot cut a model of {total} layers to its first {num_layers}: '
+        f'give 1 to {total - 1}'
+      )
+    return abstract(dataclasses.replace(self.cfg, num_layers=num_layers))[0]
+
+  def first_params(self, params: nnx.State, num_layers: int) -> nnx.State:
+    """The weights of `first_layers(num_layers)`: the same arrays, by reference."""
+    layers = {depth: params['layers'][depth] for depth in range(num_layers)}
+    return nnx.State({**params, 'layers': nnx.State(layers)})
+
   def __call__(self, params, tokens, positions, cache, **where) -> TargetOutput:
     """See `specjax.types.Target`."""
     return nnx.merge(self.graph, params)(tokens, positions, cache, **where)
