@@ -17,10 +17,10 @@ import numpy as np
 
 from experiments.methods import Method
 from specjax import decoding, request
-from specjax import keys as keys_lib
 from specjax.drafters.oracle import Oracle
 from specjax.model import Model
 from specjax.types import Array, DecodeState, Draft, Params, Stats
+from specjax.verifiers.rejection import Rejection
 
 PROPOSALS = 5  # how often a draft is timed
 
@@ -68,7 +68,7 @@ class Warm:
   """What the first run of a method tells."""
 
   compile_s: float  # 0 where an earlier method, or jax's cache on disk, has it all
-  draft_sampling: str  # none, deterministic, or sampled
+  draft_sampling: str  # none, deterministic, sampled, or shared_noise
 
 
 def run(bench: Bench, method: Method, batch: Batch, known: Any = None) -> Result:
@@ -102,7 +102,7 @@ def rounds(bench: Bench, method: Method, batch: Batch, known: Any = None) -> Rou
     text=jax.device_get(state.tokens),
     round_s=round_s,
     round_drafted=[after > before for before, after in itertools.pairwise(drafted)],
-    draft_s=_draft_s(drafter, params, state),
+    draft_s=_draft_s((target, drafter, verifier), params, state),
   )
 
 
@@ -113,11 +113,18 @@ def warm_up(bench: Bench, method: Method, batch: Batch, with_rounds: bool) -> Wa
   if with_rounds:
     rounds(bench, method, batch, known)
   static, params, state = _prefilled(bench, method, batch, known)
-  draft = jax.eval_shape(functools.partial(_propose, static[1]), params, state)
-  sampling = 'deterministic' if draft.log_q is None else 'sampled'
-  return Warm(
-    max(first - second, 0.0), sampling if method.drafter.num_draft else 'none'
-  )
+  return Warm(max(first - second, 0.0), _draft_sampling(static, params, state))
+
+
+def _draft_sampling(static, params: Params, state: DecodeState) -> str:
+  target, drafter, verifier = static
+  if drafter.num_draft == 0:
+    return 'none'
+  law_wanted = target, drafter, Rejection()
+  draft = jax.eval_shape(functools.partial(_propose, law_wanted), params, state)
+  if draft.log_q is None or verifier.greedy_only:
+    return 'deterministic'
+  return 'shared_noise' if verifier.shared_noise else 'sampled'
 
 
 def _prefilled(bench: Bench, method: Method, batch: Batch, known):
@@ -140,17 +147,18 @@ def _prefilled(bench: Bench, method: Method, batch: Batch, known):
   return static, params, jax.block_until_ready(state)
 
 
-def _draft_s(drafter, params: Params, state: DecodeState) -> float:
-  if drafter.num_draft == 0:
+def _draft_s(static, params: Params, state: DecodeState) -> float:
+  if static[1].num_draft == 0:
     return 0.0
-  call = lambda: jax.block_until_ready(_propose(drafter, params, state))
+  call = lambda: jax.block_until_ready(_propose(static, params, state))
   call()
   return statistics.median(_seconds(call) for _ in range(PROPOSALS))
 
 
 @functools.partial(jax.jit, static_argnums=0)
-def _propose(drafter, params: Params, state: DecodeState) -> Draft:
-  keys = keys_lib.row_keys(state.seed, state.length)
+def _propose(static, params: Params, state: DecodeState) -> Draft:
+  target, drafter, verifier = static
+  keys = decoding.round_keys(target, verifier, state)
   context = decoding.context(state)
   return drafter.propose(params.for_drafter, state.draft, context, keys)[0]
 

@@ -27,6 +27,7 @@ from rich import box, table
 
 import specjax
 from experiments import progress, rundir
+from specjax import sampling
 
 
 @dataclasses.dataclass(frozen=True)
@@ -140,7 +141,7 @@ def _calls(target, steps: int, params, cache, tokens, used):
       logits_at=None,
       features_at=(),
     )
-    return out.cache, jnp.argmax(out.logits, axis=-1).astype(jnp.int32)
+    return out.cache, sampling.first_largest(out.logits)
 
   return jax.lax.fori_loop(0, steps, call, (cache, tokens))
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import jax
 import jax.numpy as jnp
 
 from specjax import buffers, trees
@@ -32,6 +33,7 @@ def commit(
     state,
     tokens=buffers.append(state.tokens, new, state.length, count),
     trace=buffers.append(state.trace, from_draft, state.length, count),
+    log_p=_with_log_p(state, draft, verdict, out.logits, new, count),
     stats=_counted(state.stats, draft, verdict, count, state.done),
     length=state.length + count,
     done=done,
@@ -55,6 +57,17 @@ def _new_tokens(draft: Draft, verdict: Verdict) -> Array:
   nodes = jnp.pad(nodes, ((0, 0), (0, 1)))
   accepted = jnp.arange(nodes.shape[1]) < verdict.num_accepted[:, None]
   return jnp.where(accepted, nodes, verdict.next_token[:, None])
+
+
+def _with_log_p(state, draft: Draft, verdict: Verdict, logits, new, count):
+  """Adds log p(new token), before temperature, filters and bias, where it is kept."""
+  if state.log_p is None:
+    return None
+  if not trees.is_chain(draft.tree):
+    logits = _along_path(logits, verdict.path)
+  chosen = jnp.take_along_axis(logits, new[..., None], axis=-1)[..., 0]
+  log_p = chosen - jax.nn.logsumexp(logits, axis=-1)
+  return buffers.append(state.log_p, log_p, state.length, count)
 
 
 def _emitted(new: Array, count: Array, state) -> tuple[Array, Array]:

@@ -27,13 +27,6 @@ from specjax.types import (
   Window,
 )
 
-CHUNK = 128  # prompt tokens scored at once
-
-
-def cache_slots(max_len: int, num_nodes: int) -> int:
-  """Slots that no window and no prefill chunk can overrun: writes would clamp."""
-  return -(-max_len // CHUNK) * CHUNK + num_nodes + 1
-
 
 def init_state(
   target,
@@ -46,6 +39,7 @@ def init_state(
   stop_ids: Array,
   seed: Array,
   sampling: Sampling,
+  log_p: bool = False,
 ) -> DecodeState:
   """A state before prefill, from prompts int32[B, L] of the given lengths."""
   batch, max_len = tokens.shape
@@ -59,10 +53,11 @@ def init_state(
     done=length >= limit,
     seed=seed,
     sampling=sampling,
-    cache=target.init_cache(batch, cache_slots(max_len, drafter.num_nodes)),
+    cache=target.init_cache(batch, buffers.cache_slots(max_len, drafter.num_nodes)),
     draft=drafter.init(params.for_drafter, batch, max_len),
     stats=Stats(count(), count(), count(), count(depth + 1), count(depth)),
     trace=count(max_len),
+    log_p=jnp.zeros((batch, max_len)) if log_p else None,
   )
 
 
@@ -73,24 +68,24 @@ def prefill(target, drafter, params: Params, state: DecodeState) -> DecodeState:
   prefix = state.length - 1
 
   def chunk(i, state):
-    start = jnp.full((batch,), i * CHUNK)
-    tokens = buffers.read(state.tokens, start, CHUNK + 1)
+    start = jnp.full((batch,), i * buffers.CHUNK)
+    tokens = buffers.read(state.tokens, start, buffers.CHUNK + 1)
     out = target(
       params.target,
       tokens[:, :-1],
-      start[:, None] + jnp.arange(CHUNK),
+      start[:, None] + jnp.arange(buffers.CHUNK),
       state.cache,
       slots=start,
       ancestors=None,
       logits_at=jnp.zeros((batch, 0), jnp.int32),
       features_at=drafter.feature_layers,
     )
-    count = jnp.clip(prefix - start, 0, CHUNK)
+    count = jnp.clip(prefix - start, 0, buffers.CHUNK)
     window = Window(tokens, start, count, out.features)
     draft = drafter.update(params.for_drafter, state.draft, window)
     return dataclasses.replace(state, cache=out.cache, draft=draft)
 
-  return jax.lax.fori_loop(0, -(-jnp.max(prefix) // CHUNK), chunk, state)
+  return jax.lax.fori_loop(0, -(-jnp.max(prefix) // buffers.CHUNK), chunk, state)
 
 
 @functools.partial(jax.jit, static_argnums=(0, 1, 2), donate_argnums=(4,))
@@ -109,30 +104,46 @@ def stream(target, drafter, verifier, params: Params, state) -> Iterator[DecodeS
 
 def decode_round(target, drafter, verifier, params: Params, state) -> DecodeState:
   """Draft, score, verify, commit, update: one target call, 1..K+1 new tokens a row."""
-  keys = keys_lib.row_keys(state.seed, state.length)
-  draft, drafting = drafter.propose(
-    params.for_drafter, state.draft, context(state), keys
-  )
-  _check_shape(drafter, draft)
-  draft = dataclasses.replace(draft, num_valid=_affordable(draft, state))
-  state = dataclasses.replace(state, draft=drafting)
+  keys = round_keys(target, verifier, state)
+  draft, state = _propose(drafter, params, keys, state)
+  law = sampling.biased if verifier.greedy_only else sampling.warp
 
   def finish(draft, state):
     out = _score(target, drafter, params, draft, state)
-    log_p = out.logits
-    if not verifier.greedy_only:
-      log_p = sampling.warp(log_p, state.sampling)
+    log_p = law(out.logits, state.sampling)
     verdict = verifier(keys, draft, log_p)
     return commit.commit(target, drafter, params, state, draft, verdict, out)
 
   if drafter.num_draft == 0:
     return finish(draft, state)
   drafted = jnp.any(draft.num_valid > 0)
-  state = _when(drafted, functools.partial(finish, draft), state)
-  return _when(~drafted, functools.partial(finish, _without_nodes(draft)), state)
+  state = buffers.when(drafted, functools.partial(finish, draft), state)
+  return buffers.when(~drafted, functools.partial(finish, _without_nodes(draft)), state)
 
 
 one_round = jax.jit(decode_round, static_argnums=(0, 1, 2), donate_argnums=(4,))
+
+
+def round_keys(target, verifier, state: DecodeState) -> keys_lib.RoundKeys:
+  """The randomness of the state's next round."""
+  return keys_lib.row_keys(
+    state.seed,
+    state.length,
+    target.vocab_size,
+    shared_noise=verifier.shared_noise,
+    greedy_only=verifier.greedy_only,
+  )
+
+
+def _propose(drafter, params: Params, keys, state) -> tuple[Draft, DecodeState]:
+  """The draft, within the budget, and the state with all that drafting changed."""
+  draft, drafting = drafter.propose(
+    params.for_drafter, state.draft, context(state), keys
+  )
+  _check_shape(drafter, draft)
+  cache = state.cache if draft.cache is None else draft.cache
+  draft = dataclasses.replace(draft, num_valid=_affordable(draft, state), cache=None)
+  return draft, dataclasses.replace(state, draft=drafting, cache=cache)
 
 
 def _check_shape(drafter, draft: Draft) -> None:
@@ -183,12 +194,7 @@ def _without_nodes(draft: Draft) -> Draft:
   )
 
 
-def _when(condition: Array, body, state: DecodeState) -> DecodeState:
-  """body(state) if condition. A `lax.cond` that returns the cache would copy it."""
-  once = lambda carry: (jnp.bool_(False), body(carry[1]))
-  return jax.lax.while_loop(lambda carry: carry[0], once, (condition, state))[1]
-
-
 def context(state: DecodeState) -> Context:
   """What the drafter may look at."""
-  return Context(state.tokens, state.length, state.limit - state.length, state.sampling)
+  budget = state.limit - state.length
+  return Context(state.tokens, state.length, budget, state.sampling, state.cache)

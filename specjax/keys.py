@@ -22,18 +22,27 @@ class RoundKeys:
 
   seed: Array  # key[B]
   length: Array  # int32[B] committed tokens when the round starts
+  vocab_size: int = struct.field(pytree_node=False)  # the target's
+  # What the round's verifier declares: see specjax.types.Verifier.
+  shared_noise: bool = struct.field(pytree_node=False, default=False)
+  greedy_only: bool = struct.field(pytree_node=False, default=False)
 
 
-def row_keys(seed: Array, length: Array) -> RoundKeys:
+def row_keys(seed: Array, length: Array, vocab_size: int, **declared) -> RoundKeys:
   """Keys of a round from seeds uint32[B] and lengths int32[B]."""
   make = jax.vmap(lambda s: jax.random.key(s, impl='threefry2x32'))
-  return RoundKeys(make(seed), length)
+  return RoundKeys(make(seed), length, vocab_size, **declared)
 
 
 def row_key(keys: RoundKeys, purpose: int) -> Array:
   """One key a row, key[B], for a purpose that needs one draw a round."""
   at_length = jax.vmap(jax.random.fold_in)(keys.seed, keys.length)
   return _fold(at_length, purpose)
+
+
+def node_key(keys: RoundKeys, node: Array | int) -> Array:
+  """One key a row for a node's draft, key[B]."""
+  return _fold(row_key(keys, DRAFT), node)
 
 
 def node_keys(keys: RoundKeys, purpose: int, num_nodes: int) -> Array:
@@ -48,13 +57,18 @@ def uniforms(keys: RoundKeys, purpose: int, num_nodes: int) -> Array:
   return draw(node_keys(keys, purpose, num_nodes))
 
 
-def gumbel(keys: RoundKeys, positions: Array, vocab_size: int) -> Array:
+def noise(keys: Array, size: int) -> Array:
+  """Standard Gumbel noise float32[B, size] from key[B]: law + noise is a draw."""
+  return jax.vmap(lambda key: jax.random.gumbel(key, (size,)))(keys)
+
+
+def gumbel(keys: RoundKeys, positions: Array) -> Array:
   """Standard Gumbel noise float32[B, T, V] for the tokens at positions int32[B, T]."""
   at = jax.vmap(jax.vmap(jax.random.fold_in, (None, 0)))(
     _fold(keys.seed, _GUMBEL), positions
   )
-  return jax.vmap(jax.vmap(lambda key: jax.random.gumbel(key, (vocab_size,))))(at)
+  return jax.vmap(jax.vmap(lambda key: jax.random.gumbel(key, (keys.vocab_size,))))(at)
 
 
-def _fold(keys: Array, purpose: int) -> Array:
+def _fold(keys: Array, purpose: Array | int) -> Array:
   return jax.vmap(jax.random.fold_in, (0, None))(keys, purpose)

@@ -41,6 +41,7 @@ class Draft:
   tree: Tree
   log_q: Array | None = None  # float32[B, N, V_q] each node's law; None = deterministic
   vocab: Array | None = None  # int32[V_q] target ids of log_q's columns; None = all
+  cache: PyTree = None  # the target's, where the drafter wrote into its free slots
 
 
 @struct.dataclass
@@ -84,6 +85,7 @@ class Sampling:
   top_k: Array  # int32[B]; 0 = off
   top_p: Array  # float32[B] in (0, 1]; 1 = off
   min_p: Array  # float32[B] in [0, 1); 0 = off
+  logit_bias: Array | None = None  # float32[B, V]; None = off
 
 
 @struct.dataclass
@@ -94,6 +96,7 @@ class Context:
   length: Array  # int32[B] committed tokens
   budget: Array  # int32[B] tokens still wanted
   sampling: Sampling
+  cache: PyTree = None  # the target's; see DecodeState
 
 
 @struct.dataclass
@@ -126,6 +129,9 @@ class DecodeState:
   draft: PyTree  # the drafter's own state
   stats: Stats
   trace: Array  # int32[B, L] 0: the target's own token, d: accepted at draft depth d
+  log_p: Array | None = (
+    None  # float32[B, L] of emitted tokens, unwarped; None: not kept
+  )
 
 
 @struct.dataclass

@@ -17,7 +17,7 @@ from specjax.testing.tiny import tiny_model
 from specjax.types import Array, Window
 from specjax.verifiers.greedy import Greedy
 
-LENGTHS = [1, 2, decoding.CHUNK - 1, decoding.CHUNK, decoding.CHUNK + 1, 300]
+LENGTHS = [1, 2, buffers.CHUNK - 1, buffers.CHUNK, buffers.CHUNK + 1, 300]
 
 
 def prompts(vocab_size: int) -> list[list[int]]:

@@ -29,13 +29,13 @@ verify = jax.jit(lambda verifier, *args: verifier(*args), static_argnums=0)
 @pytest.fixture(scope='module')
 def keys() -> keys_lib.RoundKeys:
   seeds = jnp.arange(ROWS, dtype=jnp.uint32)
-  return keys_lib.row_keys(seeds, jnp.full(ROWS, LENGTH))
+  return keys_lib.row_keys(seeds, jnp.full(ROWS, LENGTH), V)
 
 
 @pytest.fixture(scope='module')
 def noise(keys) -> np.ndarray:
   positions = LENGTH + np.tile(np.arange(K + 1), (ROWS, 1))
-  return np.asarray(jax.jit(keys_lib.gumbel, static_argnums=2)(keys, positions, V))
+  return np.asarray(jax.jit(keys_lib.gumbel)(keys, positions))
 
 
 def draws(law: np.ndarray, rng) -> np.ndarray:

@@ -5,8 +5,7 @@ Chains and trees.
 
 import dataclasses
 
-import jax.numpy as jnp
-
+from specjax import sampling
 from specjax.types import Array, Draft, Verdict
 from specjax.verifiers import walk
 
@@ -21,8 +20,7 @@ class Greedy:
 
   def __call__(self, keys, draft: Draft, log_p: Array) -> Verdict:
     """See `specjax.types.Verifier`; keys are not used."""
-    best = jnp.argmax(log_p, axis=-1).astype(jnp.int32)
-    return walk.follow(draft, best)
+    return walk.follow(draft, sampling.first_largest(log_p))
 
 
 Verifier = Greedy

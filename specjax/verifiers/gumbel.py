@@ -15,7 +15,7 @@ import dataclasses
 import jax.numpy as jnp
 
 from specjax import keys as keys_lib
-from specjax import trees
+from specjax import sampling, trees
 from specjax.types import Array, Draft, Verdict
 from specjax.verifiers import walk
 
@@ -31,8 +31,8 @@ class Gumbel:
   def __call__(self, keys, draft: Draft, log_p: Array) -> Verdict:
     """See `specjax.types.Verifier`."""
     positions = keys.length[:, None] + _depths(draft)
-    noise = keys_lib.gumbel(keys, positions, log_p.shape[-1])
-    sample = jnp.argmax(log_p + noise, axis=-1).astype(jnp.int32)
+    noise = keys_lib.gumbel(keys, positions)
+    sample = sampling.first_largest(log_p + noise)
     return walk.follow(draft, sample)
 
 

@@ -1,10 +1,9 @@
 """What rejection and block verification share: p / q of a token, and residuals."""
 
-import jax
 import jax.numpy as jnp
 
 from specjax import keys as keys_lib
-from specjax import trees
+from specjax import sampling, trees
 from specjax.types import Array, Draft, Verdict
 from specjax.verifiers import walk
 
@@ -22,7 +21,7 @@ def log_ratio(log_p: Array, draft: Draft) -> Array:
     return ratio
   columns = draft.tokens
   if draft.vocab is not None:
-    columns = jnp.argmax(draft.vocab == draft.tokens[..., None], axis=-1)
+    columns = sampling.first_largest(draft.vocab == draft.tokens[..., None])
   return ratio - _pick(draft.log_q, columns)
 
 
@@ -32,11 +31,9 @@ def corrected(
   """Ends a chain behind its accepted nodes with a draw from the residual, or p."""
   law = walk.at_row(log_p, num_accepted)
   log_law = log_residual(law, draft, num_accepted, scale)
-  draw = jax.vmap(jax.random.categorical)
-  next_token = draw(keys_lib.row_key(keys, keys_lib.RESIDUAL), log_law)
-  return Verdict(
-    walk.chain_path(draft), num_accepted.astype(jnp.int32), next_token.astype(jnp.int32)
-  )
+  noise = keys_lib.noise(keys_lib.row_key(keys, keys_lib.RESIDUAL), law.shape[-1])
+  next_token = sampling.first_largest(log_law + noise)
+  return Verdict(walk.chain_path(draft), num_accepted.astype(jnp.int32), next_token)
 
 
 def log_residual(log_p: Array, draft: Draft, num_accepted: Array, scale=1.0) -> Array:
