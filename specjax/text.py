@@ -15,6 +15,8 @@ import jinja2
 import tokenizers
 from jinja2 import sandbox
 
+from specjax import token_bytes
+
 REPLACEMENT = '\ufffd'  # what a decoder shows for bytes that are not (yet) UTF-8
 MAX_PARTIAL = 3  # replacement characters that one unfinished character may show as
 # Tokens held back before broken bytes are shown as such: a multiple of the three bytes
@@ -81,6 +83,11 @@ class Tokenizer:
     """SHA-256 of the vocabulary: equal if and only if all ids mean the same."""
     vocabulary = sorted(self.backend.get_vocab(with_added_tokens=True).items())
     return hashlib.sha256(json.dumps(vocabulary).encode()).hexdigest()
+
+  @functools.cached_property
+  def token_bytes(self) -> list[bytes]:
+    """The bytes each id adds to a text, see `specjax.token_bytes.of_vocabulary`."""
+    return token_bytes.of_vocabulary(self.backend)
 
 
 @functools.lru_cache(maxsize=8)
