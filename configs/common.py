@@ -23,6 +23,10 @@ def compare() -> ml_collections.ConfigDict:
   c.num_prompts = 0
   c.max_new_tokens = 128
   c.temperature = 0.0
+  # Filters of the rows above temperature 0, for the baseline too: 0, 1 and 0 are off.
+  c.top_k = 0
+  c.top_p = 1.0
+  c.min_p = 0.0
   c.batch_size = 1
   c.repeats = 3
   c.seed = 0

@@ -3,10 +3,12 @@
 python -m experiments.generate --prompt="Translate to German: Good morning, everyone!"
 """
 
+import ast
 import logging
 import sys
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import rich.console
 from absl import app, flags
@@ -21,6 +23,9 @@ _TARGET = flags.DEFINE_string(
 )
 _DRAFTER = flags.DEFINE_string('drafter', 'prompt_lookup', 'A module of drafters/.')
 _NUM_DRAFT = flags.DEFINE_integer('num_draft', None, "K; default: the drafter's own.")
+_SET = flags.DEFINE_multi_string(
+  'set', [], "A hyper-parameter of the drafter, 'num_layers=8'; may be repeated."
+)
 _VERIFIER = flags.DEFINE_string(
   'verifier', None, 'A module of verifiers/; default: greedy at temperature 0, gumbel.'
 )
@@ -54,24 +59,39 @@ def prepare(model: specjax.Model) -> Callable[[], Iterator]:
   Raises:
     ValueError: flags that do not fit.
   """
-  drafter: dict = {'name': _DRAFTER.value}
+  drafter: dict = {'name': _DRAFTER.value, **dict(map(setting, _SET.value))}
   if _NUM_DRAFT.value is not None:
     drafter['num_draft'] = _NUM_DRAFT.value
   method: dict = {'drafter': drafter}
   if _VERIFIER.value is not None:
     method['verifier'] = {'name': _VERIFIER.value}
-  vocab_size = model.target.vocab_size
   asked = {_DRAFTER.value: method}
-  (parsed,) = methods.parse(asked, _TEMPERATURE.value, vocab_size).values()
+  (parsed,) = methods.parse(asked, _TEMPERATURE.value, model).values()
   return lambda: specjax.stream(
     model,
     questions.token_ids(model, _PROMPT.value),
     drafter=parsed.drafter,
+    drafter_params=parsed.params,
     verifier=parsed.verifier,
     temperature=_TEMPERATURE.value,
     max_new_tokens=_MAX_NEW_TOKENS.value,
     seed=_SEED.value,
   )
+
+
+def setting(text: str) -> tuple[str, Any]:
+  """'num_layers=8' as a name and a value: a Python literal, else the text itself.
+
+  Raises:
+    ValueError: there is no '='.
+  """
+  name, equals, value = text.partition('=')
+  if not equals:
+    raise ValueError(f'--set takes name=value, got {text!r}')
+  try:
+    return name, ast.literal_eval(value)
+  except (ValueError, SyntaxError):
+    return name, value
 
 
 def show(

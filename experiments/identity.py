@@ -64,7 +64,7 @@ def run(config, workdir: Path) -> None:
   """Decodes config.num_prompts prompts (0: all) both ways, compares and certifies."""
   chosen = questions.select(questions.load(config.prompts), config.num_prompts, 'all')
   model = specjax.load(config.target)
-  parsed = methods.parse({'method': config.method}, 0.0, model.target.vocab_size)
+  parsed = methods.parse({'method': config.method}, 0.0, model)
   method = parsed['method']
   ids = sorted((questions.token_ids(model, p.turns[0]) for p in chosen), key=len)
   size = config.batch_size
@@ -85,7 +85,9 @@ def run(config, workdir: Path) -> None:
 
 def _decode(model: Model, method: Method, ids: list[list[int]], max_new: int) -> Batch:
   decode = lambda **how: specjax.decode(model, ids, max_new_tokens=max_new, **how)
-  ours = decode(drafter=method.drafter, verifier=method.verifier)
+  ours = decode(
+    drafter=method.drafter, verifier=method.verifier, drafter_params=method.params
+  )
   return Batch(ids, decode(), ours)
 
 

@@ -8,7 +8,7 @@ import functools
 import itertools
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
@@ -32,6 +32,7 @@ class Bench:
   model: Model
   max_new_tokens: int
   max_len: int  # L
+  filters: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # top_k, ...
 
 
 @dataclasses.dataclass(frozen=True)
@@ -131,7 +132,7 @@ def _prefilled(bench: Bench, method: Method, batch: Batch, known):
   """(target, drafter, verifier), params and a state that is ready to decode."""
   model = bench.model
   static = model.target, method.drafter, method.verifier
-  own = jnp.asarray(known) if isinstance(method.drafter, Oracle) else None
+  own = jnp.asarray(known) if isinstance(method.drafter, Oracle) else method.params
   params = Params(model.params, own)
   state = request.start(
     *static,
@@ -142,6 +143,7 @@ def _prefilled(bench: Bench, method: Method, batch: Batch, known):
     seed=batch.seeds,
     max_len=bench.max_len,
     temperature=method.temperature,
+    **bench.filters,
   )
   state = decoding.prefill(model.target, method.drafter, params, state)
   return static, params, jax.block_until_ready(state)

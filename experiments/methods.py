@@ -2,7 +2,8 @@
 
 `name` is a module: 'medusa' is specjax.drafters.medusa, a dotted path is the user's
 own. Its alias `Drafter` (or `Verifier`) is a frozen dataclass, and everything that
-stands beside `name` is one of its fields.
+stands beside `name` is one of its fields. A drafter with arrays of its own has a
+function `load(model, **settings)` in its module, which returns both.
 """
 
 import dataclasses
@@ -14,9 +15,10 @@ from types import ModuleType
 from typing import Any
 
 from specjax import api
+from specjax.model import Model
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Method:
   """One row of the comparison."""
 
@@ -24,23 +26,28 @@ class Method:
   drafter: Any
   verifier: Any
   temperature: float
+  params: Any  # the drafter's own; None where it has none, or gets them with the text
+  settings: Mapping[
+    str, Mapping
+  ]  # of drafter and verifier, as they stand in the config
 
 
 def parse(
-  methods: Mapping[str, Mapping], temperature: float, vocab_size: int
+  methods: Mapping[str, Mapping], temperature: float, model: Model
 ) -> dict[str, Method]:
   """All methods of a config, in its order.
 
   Args:
     methods: {name: dict(drafter=..., verifier=..., temperature=...)}.
     temperature: of the methods that do not have their own.
-    vocab_size: the target's, for drafters with such a field.
+    model: the target.
 
   Raises:
-    ValueError: an unknown name or hyper-parameter, with the known ones.
+    ValueError: an unknown name or hyper-parameter, with the known ones; whatever a
+      drafter finds wrong with the target or with its own files.
   """
   return {
-    name: _method(name, settings, temperature, vocab_size)
+    name: _method(name, settings, temperature, model)
     for name, settings in methods.items()
   }
 
@@ -71,40 +78,47 @@ def baseline_of(method: Method, methods: Iterable[Method]) -> Method:
   )
 
 
-def build(package: str, alias: str, settings: Mapping, **known):
-  """An instance of the dataclass that settings['name'] names.
-
-  Args:
-    package: where short names are looked up, 'specjax.drafters'.
-    alias: the class's name in its module, 'Drafter'.
-    settings: `name` and hyper-parameters.
-    known: values for fields without default that the settings leave out.
+def drafter(settings: Mapping, model: Model) -> tuple[Any, Any]:
+  """The drafter that settings['name'] names, and its own params (None: it has none).
 
   Raises:
     ValueError: an unknown name; a wrong or missing hyper-parameter.
   """
+  module = find('specjax.drafters', _name(settings, 'drafter'), 'Drafter')
+  if hasattr(module, 'load'):
+    return _call(module.load, settings, model=model)
+  return _call(module.Drafter, settings, vocab_size=model.target.vocab_size), None
+
+
+def verifier(settings: Mapping):
+  """The verifier that settings['name'] names; raises as `drafter` does."""
+  name = _name(settings, 'verifier')
+  return _call(find('specjax.verifiers', name, 'Verifier').Verifier, settings)
+
+
+def _name(settings: Mapping, what: str) -> str:
+  if not isinstance(settings.get('name'), str):
+    raise ValueError(f'{what} has no name: {dict(settings)}')
+  return settings['name']
+
+
+def _call(make, settings: Mapping, **known):
+  """make(**settings) without the name; `known` fills what has no default."""
   given = {
     key: tuple(value) if isinstance(value, list) else value
     for key, value in settings.items()
     if key != 'name'
   }
-  if not isinstance(settings.get('name'), str):
-    raise ValueError(f'{alias.lower()} has no name: {dict(settings)}')
-  cls = getattr(find(package, settings['name'], alias), alias)
-  fields = {field.name: field for field in dataclasses.fields(cls)}
-  needed = [
-    name
-    for name, field in fields.items()
-    if field.default is field.default_factory is dataclasses.MISSING
-  ]
-  given = {k: v for k, v in known.items() if k in needed} | given
-  wrong = [name for name in given if name not in fields]
+  parameters = inspect.signature(make).parameters
+  needed = [name for name, p in parameters.items() if p.default is p.empty]
+  given = {name: value for name, value in known.items() if name in needed} | given
+  wrong = [name for name in given if name not in parameters]
   missing = [name for name in needed if name not in given]
   if wrong or missing:
-    takes = str(inspect.signature(cls)).removesuffix(' -> None')
+    takes = ', '.join(str(p) for name, p in parameters.items() if name not in known)
     complaint = f'does not take {wrong[0]!r}' if wrong else f'needs {missing[0]!r}'
-    raise ValueError(f'{settings["name"]} {complaint}; it takes {takes}')
-  return cls(**given)
+    raise ValueError(f'{settings["name"]} {complaint}; it takes ({takes})')
+  return make(**given)
 
 
 def find(package: str, name: str, attribute: str) -> ModuleType:
@@ -122,15 +136,16 @@ def find(package: str, name: str, attribute: str) -> ModuleType:
     module = None
   if module is not None and hasattr(module, attribute):
     return module
-  folder = importlib.import_module(package).__path__
-  known = ', '.join(found.name for found in pkgutil.iter_modules(folder))
+  known = ', '.join(
+    found.name
+    for found in pkgutil.iter_modules(importlib.import_module(package).__path__)
+    if hasattr(importlib.import_module(f'{package}.{found.name}'), attribute)
+  )
   reason = 'there is no such module' if module is None else f'it has no {attribute}'
   raise ValueError(f'{path}: {reason}; in {package}: {known}')
 
 
-def _method(
-  name: str, settings: Mapping, temperature: float, vocab_size: int
-) -> Method:
+def _method(name: str, settings: Mapping, temperature: float, model: Model) -> Method:
   known = ('drafter', 'verifier', 'temperature')
   wrong = [key for key in settings if key not in known]
   if wrong or 'drafter' not in settings:
@@ -140,18 +155,18 @@ def _method(
     )
   temperature = float(settings.get('temperature', temperature))
   try:
-    drafter = build(
-      'specjax.drafters', 'Drafter', settings['drafter'], vocab_size=vocab_size
-    )
+    drafts, params = drafter(settings['drafter'], model)
     if 'verifier' in settings:
-      verifier = build('specjax.verifiers', 'Verifier', settings['verifier'])
+      verifies = verifier(settings['verifier'])
     else:
-      verifier = api.default_verifier(temperature)
-    if verifier.greedy_only and temperature > 0:
+      verifies = api.default_verifier(temperature)
+    if verifies.greedy_only and temperature > 0:
       raise ValueError(
         f'{settings["verifier"]["name"]} is exact at temperature 0 only, not at '
         f'{temperature}; use gumbel or rejection'
       )
   except ValueError as error:
     raise ValueError(f'method {name}: {error}') from error
-  return Method(name, drafter, verifier, temperature)
+  verifier_name = type(verifies).__module__.removeprefix('specjax.verifiers.')
+  written = {'verifier': {'name': verifier_name}} | dict(settings)
+  return Method(name, drafts, verifies, temperature, params, written)

@@ -58,16 +58,19 @@ def make(model: Model, chosen: Sequence[Prompt], config) -> Plan:
       numbers out of range.
   """
   _check_numbers(config, len(chosen))
-  known = methods.parse(
-    config.methods.to_dict(), config.temperature, model.target.vocab_size
-  )
+  known = methods.parse(config.methods.to_dict(), config.temperature, model)
   ids = {p.index: questions.token_ids(model, p.turns[0]) for p in chosen}
   _check_context(model, chosen, ids, config.max_new_tokens)
   longest = max(map(len, ids.values())) + config.max_new_tokens
   seeds = measure.seeds(config.seed, list(ids), config.repeats)
   size = config.batch_size
   return Plan(
-    bench=Bench(model, config.max_new_tokens, 1 << (longest - 1).bit_length()),
+    bench=Bench(
+      model,
+      config.max_new_tokens,
+      max_len=1 << (longest - 1).bit_length(),
+      filters={name: config[name] for name in ('top_k', 'top_p', 'min_p')},
+    ),
     methods=methods.choose(known, config.only),
     batches=[list(chosen[i : i + size]) for i in range(0, len(chosen), size)],
     ids=ids,

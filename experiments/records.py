@@ -20,8 +20,8 @@ def method(ours: Method, todo: Plan, warm: Warm) -> dict:
   coupled = ours.verifier.shared_noise and baseline.verifier.shared_noise
   return {
     'against': baseline.name,
-    'drafter': _settings(ours.drafter),
-    'verifier': _settings(ours.verifier),
+    'drafter': ours.settings['drafter'],
+    'verifier': ours.settings['verifier'],
     'lossless': ours.verifier.lossless,
     'same_text': ours.verifier.lossless and (ours.temperature == 0 or coupled),
     'temperature': ours.temperature,
@@ -96,14 +96,6 @@ def phases(
     }
     for name, rounds in done.items()
   ]
-
-
-def _settings(part) -> dict:
-  """{'name': module, ...hyper-parameters} of a drafter or verifier."""
-  name = type(part).__module__
-  for package in ('specjax.drafters.', 'specjax.verifiers.'):
-    name = name.removeprefix(package)
-  return {'name': name, **dataclasses.asdict(part)}
 
 
 def _counts(result: Result, row: int) -> dict:

@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from specjax import decoding, request
+from specjax import decoding, request, stopping
 from specjax.drafters.autoregressive import Autoregressive
 from specjax.model import Model
 from specjax.types import DecodeState, Params
@@ -19,13 +19,15 @@ from specjax.verifiers.gumbel import Gumbel
 class Completion:
   """One row's output and its counts; emitted tokens only (statistics.md, item 5)."""
 
-  text: str
-  tokens: list[int]  # the output, a stop token included
+  text: str  # without what a stop string cut off
+  tokens: list[int]  # the output, a stop token or the end of a stop string included
   trace: list[int]  # for each token: 0 = the target's own, d = accepted at depth d
   target_calls: int
   drafted: int
   accepted: int
   accepted_histogram: list[int]  # rounds by number of accepted tokens, 0 .. K
+  # For each token log p before bias, temperature and filters, where asked for.
+  log_p: list[float] | None = None
 
   @property
   def mean_accepted_length(self) -> float:
@@ -49,8 +51,9 @@ def decode(
     drafter: a `specjax.types.Drafter`; None decodes autoregressively.
     verifier: a `specjax.types.Verifier`; None: greedy at temperature 0, else gumbel.
     drafter_params: the drafter's own arrays, where it has any.
-    settings: max_new_tokens (128), temperature, top_k, top_p, min_p, seed, stop_ids
-      (the tokenizer's), max_len; see `request.start`.
+    settings: max_new_tokens (128), temperature, top_k, top_p, min_p, logit_bias, seed,
+      stop_ids (the tokenizer's), stop_strings (one list for all prompts or one a
+      prompt), log_p (return log-probabilities), max_len; see `request.start`.
 
   Raises:
     ValueError: what does not fit, with both numbers.
@@ -58,7 +61,7 @@ def decode(
   run = begin(model, prompts, drafter, verifier, drafter_params, **settings)
   static = run.target, run.drafter, run.verifier
   state = decoding.decode(*static, run.params, run.state)
-  return completions(model, run.prompt_lengths, state)
+  return completions(model, run, state)
 
 
 def stream(
@@ -86,6 +89,7 @@ class Run:
   params: Params
   state: DecodeState
   prompt_lengths: list[int]
+  stop_strings: list[Sequence[str]]  # a list a row
 
 
 def begin(model, prompts, drafter, verifier, drafter_params, **settings) -> Run:
@@ -102,9 +106,25 @@ def begin(model, prompts, drafter, verifier, drafter_params, **settings) -> Run:
   verifier = verifier or default_verifier(settings.get('temperature', 0))
   params = Params(target=model.params, drafter=drafter_params)
   static = model.target, drafter, verifier
+  strings = _per_row(settings.pop('stop_strings', ()), len(prompts))
+  if any(strings):
+    settings['stop_strings'] = stopping.build(
+      model.tokenizer.token_bytes, strings, model.target.vocab_size
+    )
   state = request.start(*static, params, prompts, **settings)
   state = decoding.prefill(model.target, drafter, params, state)
-  return Run(*static, params, state, [len(prompt) for prompt in prompts])
+  return Run(*static, params, state, [len(prompt) for prompt in prompts], strings)
+
+
+def _per_row(strings, batch: int) -> list[Sequence[str]]:
+  """Stop strings as a list a row; ['Q:', 'A:'] is one list for all of them."""
+  if isinstance(strings, str):
+    strings = [strings]
+  if all(isinstance(string, str) for string in strings):
+    return [strings] * batch
+  if len(strings) != batch:
+    raise ValueError(f'stop_strings has {len(strings)} lists for {batch} prompts')
+  return list(strings)
 
 
 def _is_one(prompts) -> bool:
@@ -119,21 +139,21 @@ def default_verifier(temperature):
   return Gumbel() if np.any(np.asarray(temperature) > 0) else Greedy()
 
 
-def completions(
-  model: Model, prompt_lengths: Sequence[int], state: DecodeState
-) -> list[Completion]:
+def completions(model: Model, run: Run, state: DecodeState) -> list[Completion]:
   """Reads a finished state from the device, once."""
-  parts = state.tokens, state.trace, state.length, state.stats
-  tokens, trace, lengths, stats = jax.device_get(parts)
+  parts = state.tokens, state.trace, state.length, state.stats, state.log_p
+  tokens, trace, lengths, stats, log_p = jax.device_get(parts)
+  decode = model.tokenizer.decode
   return [
     Completion(
-      text=model.tokenizer.decode(tokens[row, begin:end].tolist()),
+      text=stopping.cut(decode(tokens[row, begin:end].tolist()), run.stop_strings[row]),
       tokens=tokens[row, begin:end].tolist(),
       trace=trace[row, begin:end].tolist(),
       target_calls=int(stats.target_calls[row]),
       drafted=int(stats.drafted[row]),
       accepted=int(stats.accepted[row]),
       accepted_histogram=stats.histogram[row].tolist(),
+      log_p=None if log_p is None else log_p[row, begin:end].tolist(),
     )
-    for row, (begin, end) in enumerate(zip(prompt_lengths, lengths))
+    for row, (begin, end) in enumerate(zip(run.prompt_lengths, lengths))
   ]

@@ -5,7 +5,8 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 
-from specjax import buffers, trees
+from specjax import buffers, stopping, trees
+from specjax.stopping import StopStrings
 from specjax.types import Array, DecodeState, Draft, Stats, Verdict, Window
 
 
@@ -18,7 +19,7 @@ def commit(
     cache = target.keep_path(cache, state.length - 1, verdict.path)
     features = {at: _along_path(x, verdict.path) for at, x in features.items()}
   new = _new_tokens(draft, verdict)  # int32[B, K + 1]
-  count, done = _emitted(new, verdict.num_accepted + 1, state)
+  count, done, strings = _emitted(new, verdict.num_accepted + 1, state)
   depth = jnp.arange(new.shape[1])
   from_draft = jnp.where(depth < verdict.num_accepted[:, None], depth + 1, 0)
   window = Window(
@@ -37,6 +38,7 @@ def commit(
     stats=_counted(state.stats, draft, verdict, count, state.done),
     length=state.length + count,
     done=done,
+    stop_strings=strings,
     cache=cache,
     draft=drafter.update(params.for_drafter, state.draft, window),
   )
@@ -70,17 +72,25 @@ def _with_log_p(state, draft: Draft, verdict: Verdict, logits, new, count):
   return buffers.append(state.log_p, log_p, state.length, count)
 
 
-def _emitted(new: Array, count: Array, state) -> tuple[Array, Array]:
-  """How many new tokens a row emits, up to its first stop token, and if it ends."""
+def _emitted(
+  new: Array, count: Array, state
+) -> tuple[Array, Array, StopStrings | None]:
+  """How many new tokens a row emits, up to the first that stops it, and if it ends."""
   depth = jnp.arange(new.shape[1])
   stops = jnp.any(new[..., None] == state.stop_ids[:, None, :], axis=-1)
+  strings = state.stop_strings
+  if strings is not None:
+    after_each = stopping.advance(strings, new)
+    stops |= after_each == stopping.FINAL
   stops &= depth < count[:, None]
   stopped = jnp.any(stops, axis=1)
   count = jnp.where(stopped, jnp.argmax(stops, axis=1) + 1, count)
   count = jnp.minimum(count, state.limit - state.length)
   count = jnp.where(state.done, 0, count).astype(jnp.int32)
   done = state.done | stopped | (state.length + count >= state.limit)
-  return count, done
+  if strings is not None:
+    strings = stopping.after(strings, after_each, count)
+  return count, done, strings
 
 
 def _counted(stats: Stats, draft: Draft, verdict: Verdict, count, was_done) -> Stats:

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 
 from specjax import buffers, commit, sampling, trees
 from specjax import keys as keys_lib
+from specjax.stopping import StopStrings
 from specjax.types import (
   Array,
   Context,
@@ -40,6 +41,7 @@ def init_state(
   seed: Array,
   sampling: Sampling,
   log_p: bool = False,
+  stop_strings: StopStrings | None = None,
 ) -> DecodeState:
   """A state before prefill, from prompts int32[B, L] of the given lengths."""
   batch, max_len = tokens.shape
@@ -58,6 +60,7 @@ def init_state(
     stats=Stats(count(), count(), count(), count(depth + 1), count(depth)),
     trace=count(max_len),
     log_p=jnp.zeros((batch, max_len)) if log_p else None,
+    stop_strings=stop_strings,
   )
 
 

@@ -129,9 +129,8 @@ class DecodeState:
   draft: PyTree  # the drafter's own state
   stats: Stats
   trace: Array  # int32[B, L] 0: the target's own token, d: accepted at draft depth d
-  log_p: Array | None = (
-    None  # float32[B, L] of emitted tokens, unwarped; None: not kept
-  )
+  log_p: Array | None = None  # float32[B, L] of emitted tokens; None: not kept
+  stop_strings: PyTree = None  # specjax.stopping.StopStrings; None: no row has any
 
 
 @struct.dataclass

@@ -59,7 +59,7 @@ def run(model, drafter, verifier, drafter_params=None, **settings):
   static = begun.target, begun.drafter, begun.verifier
   state = decoding.decode(*static, begun.params, begun.state)
   scored = int(state.cache[1]) - prefilled if counts else None
-  done = api.completions(MODEL, begun.prompt_lengths, state)
+  done = api.completions(MODEL, begun, state)
   return done, jax.device_get(state.stats), scored
 
 

@@ -94,7 +94,7 @@ class TestEnds:
     assert not np.any(tokens[beyond])  # nothing is written behind a row's end
     return [
       done.tokens
-      for done in api.completions(MODELS['table'], run.prompt_lengths, state)
+      for done in api.completions(MODELS['table'], run, state)
     ]
 
   def test_a_stop_token_ends_the_row_and_is_its_last_token(self):

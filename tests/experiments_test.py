@@ -13,29 +13,42 @@ from experiments import tables as tables_lib
 from specjax import stats
 from specjax.drafters.oracle import Oracle
 from specjax.drafters.prompt_lookup import PromptLookup
+from specjax.drafters.self_speculative import SelfSpeculative
 from specjax.testing import tiny
+from specjax.testing.table import table_model
 from specjax.verifiers.gumbel import Gumbel
 
 PLAIN = dict(drafter=dict(name='autoregressive'))
 ORACLE = dict(drafter=dict(name='oracle', num_draft=3, rates=[1.0, 1.0, 1.0]))
 
 
+TARGET = table_model(50)
+
+
 class TestMethods:
   def test_settings_go_to_the_dataclass(self):
-    parsed = methods.parse({'a': PLAIN, 'o': {**ORACLE, 'temperature': 1}}, 0.0, 50)
+    parsed = methods.parse({'a': PLAIN, 'o': {**ORACLE, 'temperature': 1}}, 0.0, TARGET)
     assert parsed['o'].drafter == Oracle(3, vocab_size=50, rates=(1.0, 1.0, 1.0))
     assert parsed['o'].verifier == Gumbel()
     assert (parsed['a'].temperature, parsed['o'].temperature) == (0.0, 1.0)
 
   def test_a_dotted_path_is_the_users_own_module(self):
     own = dict(name='specjax.drafters.prompt_lookup', num_draft=2)
-    drafter = methods.build('specjax.drafters', 'Drafter', own)
-    assert drafter == PromptLookup(num_draft=2)
+    assert methods.drafter(own, TARGET) == (PromptLookup(num_draft=2), None)
+
+  def test_load_makes_a_drafter_and_its_params(self):
+    model = tiny.tiny_model()
+    settings = dict(name='self_speculative', num_layers=1)
+    drafter, params = methods.drafter(settings, model)
+    assert drafter == SelfSpeculative(model.target, num_layers=1) and params is None
 
   @pytest.mark.parametrize(
     ('drafter', 'message'),
     [
-      (dict(name='medsua'), 'specjax.drafters.medsua.*autoregressive, oracle, prompt'),
+      (
+        dict(name='medsua'),
+        'specjax.drafters.medsua: .*: autoregressive, draft_model, oracle, prompt',
+      ),
       (dict(name='no.where'), 'no.where: there is no such module'),
       (dict(name='specjax.trees'), 'specjax.trees: it has no Drafter'),
       (dict(num_draft=3), 'has no name'),
@@ -45,16 +58,18 @@ class TestMethods:
       ),
       (dict(name='oracle', rates=[1.0]), "needs 'num_draft'.*num_draft: int"),
       (dict(name='prompt_lookup', num_draft=0), 'method m: num_draft must be at least'),
+      (dict(name='draft_model'), r"needs 'source'; it takes \(source: str"),
+      (dict(name='self_speculative', num_layers=2), 'made of layers'),
     ],
   )
   def test_errors_say_what_is_right(self, drafter, message):
     with pytest.raises(ValueError, match=message):
-      methods.parse({'m': dict(drafter=drafter)}, 0.0, 50)
+      methods.parse({'m': dict(drafter=drafter)}, 0.0, TARGET)
 
   def test_only_takes_baselines_along(self):
     warm = dict(temperature=1.0)
     table = {'b': PLAIN, 'o': ORACLE, 'b1': {**PLAIN, **warm}, 'o1': {**ORACLE, **warm}}
-    known = methods.parse(table, 0.0, 50)
+    known = methods.parse(table, 0.0, TARGET)
     chosen = lambda only: [method.name for method in methods.choose(known, only)]
     assert chosen('') == ['b', 'o', 'b1', 'o1']
     assert chosen('o1') == ['b1', 'o1']
@@ -253,7 +268,9 @@ class TestCompare:
     assert part.seeds == {i: whole.seeds[i] for i in (2, 3)}
 
   def test_order_is_random_but_for_oracles(self):
-    todo = list(methods.parse({'a': PLAIN, 'o': ORACLE, 'b': PLAIN}, 0.0, 50).values())
+    todo = list(
+      methods.parse({'a': PLAIN, 'o': ORACLE, 'b': PLAIN}, 0.0, TARGET).values()
+    )
     rngs = map(np.random.default_rng, range(40))
     orders = {''.join(m.name for m in compare.in_order(todo, rng)) for rng in rngs}
     assert orders == {'aob', 'abo', 'bao'}

@@ -133,7 +133,7 @@ def test_a_drafter_is_told_every_scored_token_once_with_its_feature(stop_ids):
   model = table_model(5)
   settings = dict(max_new_tokens=[9, 20, 0, 30, 1, 17], stop_ids=stop_ids)
   plain = api.begin(model, prompts(5), None, Greedy(), None, **settings)
-  base = api.completions(model, plain.prompt_lengths, decode(plain))
+  base = api.completions(model, plain, decode(plain))
   recorder = Recorder(Oracle(4, 5, script=(4, -1, 0, 2)))
   text = oracle_text(prompts(5), base, width=512)
   run = api.begin(model, prompts(5), recorder, Greedy(), text, **settings)

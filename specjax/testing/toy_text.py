@@ -3,7 +3,7 @@
 import tokenizers
 from tokenizers import decoders, models, pre_tokenizers
 
-from specjax import text
+from specjax import text, token_bytes
 
 START, END, PAD = 256, 257, 258
 VOCAB_SIZE = 259
@@ -20,7 +20,9 @@ CHAT_TEMPLATE = """\
 
 def toy_tokenizer() -> text.Tokenizer:
   """Ids 0..255 are bytes, then `<|start|>`, `<|end|>` (which stops) and `<|pad|>`."""
-  backend = tokenizers.Tokenizer(models.BPE(vocab=_byte_vocabulary(), merges=[]))
+  backend = tokenizers.Tokenizer(
+    models.BPE(vocab=token_bytes.byte_alphabet(), merges=[])
+  )
   backend.pre_tokenizer = pre_tokenizers.ByteLevel(
     add_prefix_space=False, use_regex=False
   )
@@ -32,15 +34,3 @@ def toy_tokenizer() -> text.Tokenizer:
     special_tokens={'eos_token': '<|end|>', 'pad_token': '<|pad|>'},
     stop_ids=(END,),
   )
-
-
-def _byte_vocabulary() -> dict[str, int]:
-  """Each byte's stand-in character in GPT-2's byte alphabet.
-
-  Printable Latin-1 bytes stand for themselves; the others, in order, for the
-  characters from U+0100 on.
-  """
-  alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-  themselves = {char: ord(char) for char in alphabet if ord(char) < 256}
-  others = sorted(set(range(256)) - set(themselves.values()))
-  return themselves | dict(zip(alphabet[len(themselves) :], others))
