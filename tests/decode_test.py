@@ -21,7 +21,6 @@ PROMPTS = dict(
   tiny=[list(b'to be or not to be'), list(b'?'), list(b'one two three ' * 10)],
 )
 NEW = 40
-NEVER = (11, 12)  # stop tokens that the table does not know
 
 
 def plain(model_name: str, rows: slice = slice(None), **settings):
@@ -92,10 +91,7 @@ class TestEnds:
     tokens, length = jax.device_get((state.tokens, state.length))
     beyond = np.arange(tokens.shape[1]) >= length[:, None]
     assert not np.any(tokens[beyond])  # nothing is written behind a row's end
-    return [
-      done.tokens
-      for done in api.completions(MODELS['table'], run, state)
-    ]
+    return [done.tokens for done in api.completions(MODELS['table'], run, state)]
 
   def test_a_stop_token_ends_the_row_and_is_its_last_token(self):
     base = plain('table')
@@ -115,18 +111,16 @@ class TestEnds:
     for first in range(0, 12, 3):
       numbers = [first, first + 1, first + 2]
       want = [done.tokens[:n] for done, n in zip(base, numbers)]
-      assert self.run(base, max_new_tokens=numbers, stop_ids=NEVER) == want
+      assert self.run(base, max_new_tokens=numbers, stop_ids=()) == want
 
   def test_the_buffer_is_filled_to_its_end(self):
     base = plain('table')
     want = [done.tokens[:n] for done, n in zip(base, (28, 31, 12))]
-    assert (
-      self.run(base, max_new_tokens=[28, 31, 12], stop_ids=NEVER, max_len=192) == want
-    )
+    assert self.run(base, max_new_tokens=[28, 31, 12], stop_ids=(), max_len=192) == want
 
   def test_a_done_row_stays_as_it_is_while_others_go_on(self):
     base = plain('table')
-    got = self.run(base, max_new_tokens=[NEW, 0, 1], stop_ids=NEVER)
+    got = self.run(base, max_new_tokens=[NEW, 0, 1], stop_ids=())
     assert got == [base[0].tokens, [], base[2].tokens[:1]]
 
 

@@ -76,9 +76,9 @@ def _parents(window: int, ancestors: Array | None) -> Array:
 def table_model(vocab_size: int, seed: int = 0) -> Model:
   """A random table over the last two tokens, sharp enough to draft for.
 
-  Its tokens are the first bytes of the toy tokenizer.
+  Its tokens are the first bytes of the toy tokenizer, and none stops.
   """
   logits = 2 * np.random.default_rng(seed).normal(size=(vocab_size,) * 3)
   params = jnp.asarray(logits, jnp.float32)
-  tokenizer = toy_text.toy_tokenizer()
+  tokenizer = dataclasses.replace(toy_text.toy_tokenizer(), stop_ids=())
   return Model(TableTarget(vocab_size), params, tokenizer, f'table-{vocab_size}')
