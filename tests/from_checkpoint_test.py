@@ -2,12 +2,13 @@
 
 import dataclasses
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from specjax import checkpoints
-from specjax.targets import from_checkpoint
+from specjax.targets import config, from_checkpoint, rope
 from specjax.testing import toy_text
 
 CONFIG = {
@@ -115,8 +116,8 @@ def _numpy_logits(config, w, tokens):
 
 @pytest.mark.parametrize('tied', [False, True])
 def test_logits_equal_a_plain_numpy_llama(tied):
-  config = CONFIG | {'tie_word_embeddings': tied}
-  checkpoint = _checkpoint(config)
+  settings = CONFIG | {'tie_word_embeddings': tied}
+  checkpoint = _checkpoint(settings)
   target, params = from_checkpoint.build(checkpoint)
   tokens = np.random.default_rng(1).integers(0, 50, 21)
   ours = target(
@@ -129,7 +130,7 @@ def test_logits_equal_a_plain_numpy_llama(tied):
     logits_at=None,
     features_at=(),
   ).logits[0]
-  theirs = _numpy_logits(config, checkpoint.tensors, tokens)
+  theirs = _numpy_logits(settings, checkpoint.tensors, tokens)
   np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-4 * np.abs(theirs).max())
 
 
@@ -162,12 +163,70 @@ def test_buffers_and_a_second_copy_of_a_tied_head_are_not_unused():
   from_checkpoint.build(_checkpoint(config, **buffers))
 
 
+def _rope(**parameters):
+  return {'rope_scaling': parameters}
+
+
 BAD_CONFIGS = {
-  'unknown family': ({'model_type': 'mamba'}, "'mamba' is not supported; known: llama"),
-  'activation': ({'hidden_act': 'gelu'}, "hidden_act = 'gelu' is not supported"),
-  'bias': ({'attention_bias': True}, 'attention_bias = True is not supported'),
+  'unknown family': (
+    {'model_type': 'mamba'},
+    "'mamba' is not supported; known: gemma2, gemma3, gemma3_text, llama, mistral, "
+    'qwen2, qwen3, qwen3_moe',
+  ),
+  'activation': (
+    {'hidden_act': 'gelu'},
+    "hidden_act = 'gelu' is not supported, only silu, gelu_pytorch_tanh",
+  ),
+  'gemma activation': (
+    {'model_type': 'gemma2', 'hidden_activation': 'relu'},
+    "hidden_activation = 'relu' is not supported",
+  ),
+  'quantised': (
+    {'quantization_config': {'quant_method': 'gptq'}},
+    "quantization_config = {'quant_method': 'gptq'} is not supported, only None",
+  ),
+  'both directions': (
+    {'model_type': 'gemma2', 'use_bidirectional_attention': True},
+    'use_bidirectional_attention = True is not supported, only False',
+  ),
+  'cap that transformers ignores': (
+    {'model_type': 'gemma3_text', 'attn_logit_softcapping': 50.0},
+    'attn_logit_softcapping = 50.0 is not supported',
+  ),
   'heads': ({'num_key_value_heads': 4}, '6 query heads cannot share 4 key-value'),
-  'rope scaling': ({'rope_scaling': {'rope_type': 'yarn'}}, 'rope scaling .*yarn'),
+  'odd heads': ({'head_dim': 7}, 'head_dim = 7 is odd'),
+  'rope type': (
+    _rope(rope_type='dynamic', factor=2.0),
+    "rope_type = 'dynamic' is not supported, only default, linear, llama3, yarn",
+  ),
+  'rope type, old key': (_rope(type='longrope'), "rope_type = 'longrope' is not supp"),
+  'rope without factor': (_rope(type='linear'), r"'linear' lacks \['factor'\]"),
+  'rope key': (
+    _rope(rope_type='default', mrope_section=[2, 2]),
+    r"'default' lacks nothing and does not know \['mrope_section'\]",
+  ),
+  'part of a head': (_rope(partial_rotary_factor=0.5), 'partial_rotary_factor'),
+  'rope by layer': (
+    {'model_type': 'gemma3_text', 'rope_parameters': {'rope_type': 'default'}},
+    'rope_parameters of rope_type are not supported',
+  ),
+  'layer kind': (
+    {'model_type': 'qwen3', 'layer_types': ['full_attention', 'chunked_attention']},
+    'layer_types = chunked_attention is not supported, only full_attention and sli',
+  ),
+  'layer count': (
+    {'model_type': 'qwen3', 'layer_types': ['full_attention'] * 3},
+    'layer_types names 3 layers of 2',
+  ),
+  'no window': (
+    {'model_type': 'gemma2', 'sliding_window': None},
+    'sliding_attention needs a sliding_window, which is None',
+  ),
+  'too few experts': (
+    {'model_type': 'qwen3_moe', 'num_experts': 4, 'num_experts_per_tok': 5},
+    'num_experts_per_tok = 5 does not fit 4 experts',
+  ),
+  'no language model': ({'model_type': 'gemma3'}, 'config.json lacks text_config'),
 }
 
 
@@ -190,8 +249,56 @@ def test_config_defaults_are_those_of_hugging_face():
     if key not in ('head_dim', 'num_key_value_heads', 'rope_theta', 'hidden_act')
   }
   cfg = from_checkpoint.parse_config(bare)
-  assert (cfg.head_dim, cfg.num_kv_heads, cfg.rope_theta) == (4, 6, 10000.0)
+  assert (cfg.head_dim, cfg.num_kv_heads, cfg.tied) == (4, 6, False)
+  assert {layer.rope for layer in cfg.layers} == {rope.Rope(10000.0)}
   nested = bare | {'rope_parameters': {'rope_type': 'default', 'rope_theta': 5e5}}
+  layer = config.LayerConfig(rope=rope.Rope(500000.0))
   assert from_checkpoint.parse_config(nested) == dataclasses.replace(
-    cfg, rope_theta=500000.0
+    cfg, layers=(layer, layer)
   )
+
+
+def test_what_the_published_files_of_gemma_3_leave_out():
+  text = {'hidden_size': 16, 'intermediate_size': 32, 'num_hidden_layers': 7}
+  scaling = {'rope_scaling': {'factor': 8.0, 'rope_type': 'linear'}}
+  cfg = from_checkpoint.parse_config(
+    {'model_type': 'gemma3', 'text_config': text | scaling | {'sliding_window': 1024}}
+  )
+  assert (cfg.vocab_size, cfg.num_heads, cfg.num_kv_heads) == (262208, 8, 4)
+  assert (cfg.head_dim, cfg.max_positions, cfg.tied) == (256, 131072, True)
+  assert (cfg.query_scale, cfg.embedding_scale) == (1 / 16, 4.0)
+  assert [layer.sliding_window for layer in cfg.layers] == [1024] * 5 + [None, 1024]
+  assert cfg.layers[0].rope == rope.Rope(10000.0)
+  assert cfg.layers[5].rope == rope.Rope(1e6, 'linear', 8.0)
+
+
+def test_windows_and_experts_are_where_config_json_puts_them():
+  base = CONFIG | {'num_hidden_layers': 4}
+  windows = lambda **more: [
+    layer.sliding_window for layer in from_checkpoint.parse_config(base | more).layers
+  ]
+  qwen = dict(model_type='qwen2', sliding_window=9, max_window_layers=3)
+  assert windows(**qwen) == [None] * 4
+  assert windows(**qwen, use_sliding_window=True) == [None] * 3 + [9]
+  assert windows(model_type='mistral') == [4096] * 4
+  assert windows(model_type='mistral', sliding_window=None) == [None] * 4
+  assert windows(model_type='gemma2', sliding_window=9) == [9, None, 9, None]
+  three = dict(sliding_window=9, sliding_window_pattern=3)
+  assert windows(model_type='gemma3_text', **three) == [9, 9, None, 9]
+  moe = dict(model_type='qwen3_moe', num_experts=4, decoder_sparse_step=2)
+  layers = from_checkpoint.parse_config(
+    base | moe | dict(mlp_only_layers=[1], num_experts_per_tok=2)
+  ).layers
+  assert [layer.experts is None for layer in layers] == [True, True, True, False]
+  assert layers[3].experts == config.Experts(4, 2, 768, normalized=False)
+
+
+def test_tensor_shapes_are_those_of_the_checkpoint():
+  shapes = {name: tensor.shape for name, tensor in _tensors().items()}
+  assert from_checkpoint.tensor_shapes(CONFIG) == shapes
+
+
+def test_weights_are_read_in_the_default_float():
+  with jax.enable_x64(True):
+    _, params = from_checkpoint.build(_checkpoint())
+    assert {leaf.dtype for leaf in jax.tree.leaves(params)} == {np.dtype('float64')}

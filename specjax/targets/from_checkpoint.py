@@ -7,99 +7,91 @@ import numpy as np
 from flax import nnx
 
 from specjax.checkpoints import Checkpoint
-from specjax.targets import transformer
+from specjax.targets import families, transformer
+from specjax.targets.families import parse_config
 
-KNOWN = ('llama',)
+__all__ = ['build', 'parse_config', 'tensor_shapes']
+
 # Buffers that old checkpoints store and every implementation computes.
 _COMPUTED = re.compile(r'rotary_emb\.inv_freq$')
-_REQUIRED = (
-  'vocab_size',
-  'hidden_size',
-  'intermediate_size',
-  'num_hidden_layers',
-  'num_attention_heads',
-  'max_position_embeddings',
-  'rms_norm_eps',
-)
-_HF_NAMES = {
+# Our paths to Hugging Face's names, those of a layer without `model.layers.N.`; a `*`
+# stands for the number of an expert.
+_NAMES = {
   'embedding': 'model.embed_tokens.weight',
   'norm.scale': 'model.norm.weight',
   'head': 'lm_head.weight',
   'attention_norm.scale': 'input_layernorm.weight',
   'mlp_norm.scale': 'post_attention_layernorm.weight',
   **{f'attention.{x}.kernel': f'self_attn.{x}_proj.weight' for x in 'qkvo'},
+  **{f'attention.{x}.bias': f'self_attn.{x}_proj.bias' for x in 'qkvo'},
+  **{f'attention.{x}_norm.scale': f'self_attn.{x}_norm.weight' for x in 'qk'},
   **{f'mlp.{x}.kernel': f'mlp.{x}_proj.weight' for x in ('gate', 'up', 'down')},
+  **{f'mlp.{x}.bias': f'mlp.{x}_proj.bias' for x in ('gate', 'up', 'down')},
+  **{f'mlp.{x}': f'mlp.experts.*.{x}_proj.weight' for x in ('gate', 'up', 'down')},
+  'mlp.router': 'mlp.gate.weight',
 }
 
 
 def build(checkpoint: Checkpoint) -> tuple[transformer.TransformerTarget, nnx.State]:
-  """The target and its weights in float32.
+  """The target and its weights, in the default float: float32 unless x64 is enabled.
 
   Raises:
     ValueError: an unknown or unsupported architecture; a tensor that is missing, left
       over, of another shape than config.json says, or not finite.
   """
+  family = families.family(checkpoint.config)
   target, params = transformer.abstract(parse_config(checkpoint.config))
   wanted = nnx.to_flat_state(params)
-  _check_names([_hf_name(path) for path, _ in wanted], checkpoint, target.cfg.tied)
-  read = [(path, _read(_hf_name(path), leaf, checkpoint)) for path, leaf in wanted]
+  names = [name for path, leaf in wanted for name in _stored(path, leaf, family)]
+  _check_names(names, checkpoint, target.cfg.tied, family)
+  read = [(path, _read(path, leaf, family, checkpoint)) for path, leaf in wanted]
   return target, nnx.from_flat_state(read)
 
 
-def parse_config(config: dict) -> transformer.TransformerConfig:
-  """Reads Hugging Face's config.json.
+def tensor_shapes(config: dict) -> dict[str, tuple[int, ...]]:
+  """The tensors that a checkpoint with this config.json holds, by Hugging Face's names.
 
-  Raises:
-    ValueError: the architecture, or one of its options, is not supported.
+  Matrices are [out, in] there. Nothing is allocated. Raises as `parse_config`.
   """
-  if config.get('model_type') not in KNOWN:
-    raise ValueError(
-      f'model_type {config.get("model_type")!r} is not supported; known: '
-      + ', '.join(KNOWN)
-    )
-  absent = [key for key in _REQUIRED if key not in config]
-  if absent:
-    raise ValueError(f'config.json lacks {", ".join(absent)}')
-  supported = {'hidden_act': 'silu', 'attention_bias': False, 'mlp_bias': False}
-  for key, value in supported.items():
-    if config.get(key, value) != value:
-      raise ValueError(f'{key} = {config[key]!r} is not supported, only {value!r}')
-  rope = config.get('rope_parameters') or config.get('rope_scaling') or {}
-  if rope.get('rope_type', rope.get('type', 'default')) != 'default':
-    raise ValueError(f'rope scaling {rope} is not supported, only the default')
-  heads = config['num_attention_heads']
-  kv_heads = config.get('num_key_value_heads') or heads
-  if heads % kv_heads:
-    raise ValueError(f'{heads} query heads cannot share {kv_heads} key-value heads')
-  return transformer.TransformerConfig(
-    vocab_size=config['vocab_size'],
-    hidden_size=config['hidden_size'],
-    intermediate_size=config['intermediate_size'],
-    num_layers=config['num_hidden_layers'],
-    num_heads=heads,
-    num_kv_heads=kv_heads,
-    head_dim=config.get('head_dim') or config['hidden_size'] // heads,
-    max_positions=config['max_position_embeddings'],
-    rope_theta=float(config.get('rope_theta') or rope.get('rope_theta', 10000.0)),
-    norm_eps=config['rms_norm_eps'],
-    tied=config.get('tie_word_embeddings', False),
-  )
+  family = families.family(config)
+  _, params = transformer.abstract(parse_config(config))
+  return {
+    name: shape
+    for path, leaf in nnx.to_flat_state(params)
+    for name, shape in _stored(path, leaf, family).items()
+  }
 
 
-def _hf_name(path: tuple) -> str:
-  if path[0] != 'layers':
-    return _HF_NAMES['.'.join(path)]
-  return f'model.layers.{path[1]}.{_HF_NAMES[".".join(path[2:])]}'
+def _stored(
+  path: tuple, leaf: nnx.Variable, family: families.Family
+) -> dict[str, tuple[int, ...]]:
+  """Names and shapes of the tensors that make up one of our weights.
+
+  One; or one an expert, where ours is their stack.
+  """
+  shape = leaf.shape[-2:][::-1]
+  in_layer = path[0] == 'layers'
+  name = (_NAMES | dict(family.names))['.'.join(path[2:] if in_layer else path)]
+  if in_layer:
+    name = f'model.layers.{path[1]}.{name}'
+  name = family.prefix + name
+  if '*' not in name:
+    return {name: shape}
+  return {name.replace('*', str(expert)): shape for expert in range(leaf.shape[0])}
 
 
-def _check_names(wanted: list[str], checkpoint: Checkpoint, tied: bool) -> None:
+def _check_names(
+  wanted: list[str], checkpoint: Checkpoint, tied: bool, family: families.Family
+) -> None:
+  needless = {family.prefix + _NAMES['head']} if tied else set()
+  known = {*wanted, *needless}
   missing = [name for name in wanted if name not in checkpoint.tensors]
   unused = [
     name
     for name in checkpoint.tensors
-    if name not in wanted
+    if name not in known
     and not _COMPUTED.search(name)
-    and not (tied and name == _HF_NAMES['head'])
+    and not name.startswith(family.ignored)
   ]
   if missing or unused:
     raise ValueError(
@@ -113,14 +105,21 @@ def _some(names: list[str]) -> str:
   return ', '.join(names[:5] + ['...'] * (len(names) > 5)) or 'none'
 
 
-def _read(name: str, leaf: nnx.Variable, checkpoint: Checkpoint) -> nnx.Variable:
-  """A stored tensor as we lay it out: matrices are [out, in] there, [in, out] here."""
-  tensor = checkpoint.tensors[name].T
-  if tensor.shape != leaf.shape:
-    raise ValueError(
-      f'{name} has shape {tensor.T.shape}, the config asks for {leaf.shape[::-1]}'
-    )
-  array = np.ascontiguousarray(tensor, np.float32)
-  if not np.isfinite(array).all():
-    raise ValueError(f'{name} holds numbers that are not finite')
+def _read(
+  path: tuple, leaf: nnx.Variable, family: families.Family, checkpoint: Checkpoint
+) -> nnx.Variable:
+  """A weight as we lay it out: matrices are [out, in] there, [in, out] here."""
+  dtype = jnp.zeros(()).dtype
+  parts = []
+  for name, shape in _stored(path, leaf, family).items():
+    tensor = checkpoint.tensors[name]
+    if tensor.shape != shape:
+      raise ValueError(f'{name} has shape {tensor.shape}, the config asks for {shape}')
+    array = np.ascontiguousarray(tensor.T, dtype)
+    if not np.isfinite(array).all():
+      raise ValueError(f'{name} holds numbers that are not finite')
+    parts.append(array)
+  array = parts[0] if len(leaf.shape) < 3 else np.stack(parts)
+  if path[-1] == 'scale':
+    array = array + np.asarray(family.norm_offset, dtype)
   return leaf.replace(jnp.asarray(array))

@@ -65,7 +65,15 @@ def replace_first(cache: KVCache, shallow: KVCache) -> KVCache:
 
 
 def attend(
-  queries: Array, keys: Array, values: Array, start: Array, ancestors: Array | None
+  queries: Array,
+  keys: Array,
+  values: Array,
+  start: Array,
+  ancestors: Array | None,
+  *,
+  positions: Array,
+  reach: int | None = None,
+  softcap: float | None = None,
 ) -> Array:
   """Softmax attention of a window over its row's cache, [B, KV, G, T, D].
 
@@ -76,9 +84,13 @@ def attend(
     start: int32[B], the window's first slot.
     ancestors: bool[B, T, T], which window slots each row sees; None: a chain, that is
       itself and those before. Everything below `start` is seen.
+    positions: int32[B, T], the window's; the first is `start`. Slots below `start`
+      hold their own number.
+    reach: a sliding window: how many positions a row sees, its own included.
+    softcap: scores become softcap * tanh(scores / softcap).
 
-  A loop over blocks with a running maximum and sum (online softmax) that ends at the
-  batch's longest used length.
+  A loop over blocks with a running maximum and sum (online softmax) from the first
+  block that a row of the batch reaches to the longest used length.
   """
   batch, kv_heads, groups, window, dim = queries.shape
   rows = queries.reshape(batch, kv_heads, groups * window, dim)
@@ -87,8 +99,11 @@ def attend(
     top, total, mixed = carry
     k = jax.lax.dynamic_slice_in_dim(keys, j * BLOCK, BLOCK, axis=2)
     v = jax.lax.dynamic_slice_in_dim(values, j * BLOCK, BLOCK, axis=2)
-    scores = precision.einsum('bkqd,bksd->bkqs', rows, k)
-    seen = _visible(j * BLOCK + jnp.arange(BLOCK), start, window, ancestors)
+    scores = capped(precision.einsum('bkqd,bksd->bkqs', rows, k), softcap)
+    slots = j * BLOCK + jnp.arange(BLOCK)
+    seen = _visible(slots, start, window, ancestors)
+    if reach is not None:
+      seen &= _within(slots, start, positions, ancestors, reach)
     seen = jnp.tile(seen, (1, groups, 1))[:, None]
     scores = jnp.where(seen, scores, -jnp.inf)
     new_top = jnp.maximum(top, jnp.max(scores, axis=-1, keepdims=True))
@@ -105,8 +120,14 @@ def attend(
   lowest = jnp.full(column, jnp.finfo(wide).min, wide)
   carry = (lowest, jnp.zeros(column, wide), jnp.zeros(rows.shape, wide))
   used = jnp.max(start) + window
-  _, total, mixed = jax.lax.fori_loop(0, -(-used // BLOCK), block, carry)
+  first = 0 if reach is None else jnp.maximum(jnp.min(start) - reach + 1, 0) // BLOCK
+  _, total, mixed = jax.lax.fori_loop(first, -(-used // BLOCK), block, carry)
   return (mixed / total).reshape(queries.shape).astype(queries.dtype)
+
+
+def capped(x: Array, cap: float | None) -> Array:
+  """Soft-capping, arXiv 2408.00118: cap * tanh(x / cap); None: x."""
+  return x if cap is None else cap * jnp.tanh(x / cap)
 
 
 def _visible(slots: Array, start: Array, window: int, ancestors: Array | None) -> Array:
@@ -120,3 +141,18 @@ def _visible(slots: Array, start: Array, window: int, ancestors: Array | None) -
   )
   kin = jnp.take_along_axis(ancestors, index, axis=2)
   return (offset < 0)[:, None, :] | (inside[:, None, :] & kin)
+
+
+def _within(
+  slots: Array, start: Array, positions: Array, ancestors: Array | None, reach: int
+) -> Array:
+  """bool[B, T, BLOCK]. Reach 3: the row at position 7 sees positions 5, 6, 7.
+
+  A tree's nodes stand at start + depth, not at their slots.
+  """
+  held = jnp.broadcast_to(slots, (len(start), slots.size))
+  if ancestors is not None:
+    offset = slots[None, :] - start[:, None]
+    own = jnp.clip(offset, 0, positions.shape[1] - 1)
+    held = jnp.where(offset < 0, held, jnp.take_along_axis(positions, own, axis=1))
+  return held[:, None, :] > positions[:, :, None] - reach

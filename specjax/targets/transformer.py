@@ -1,8 +1,7 @@
-"""The Llama family: GQA, rotary positions, gated MLP, RMS norm, tied or own head.
+"""A decoder-only transformer as a target: Llama's shape and its relatives.
 
-Matrices are stored [in, out] and apart (q, k, v, gate, up): on CPU that layout scores
-five tokens in 1.4x the time of one, [out, in] takes 2x (XLA repacks it from two rows
-on). A tied embedding is stored as the head reads it, [D, V].
+What a model has is in its `config.TransformerConfig`; `families` reads that from
+config.json. A tied embedding is stored as the head reads it, [D, V].
 """
 
 import dataclasses
@@ -12,95 +11,10 @@ import jax.numpy as jnp
 from flax import nnx
 
 from specjax.targets import kv_cache, precision
+from specjax.targets.config import TransformerConfig
+from specjax.targets.layers import Layer, RMSNorm
+from specjax.targets.rope import rotary
 from specjax.types import Array, TargetOutput
-
-
-@dataclasses.dataclass(frozen=True)
-class TransformerConfig:
-  """Shapes and constants, named as in Hugging Face's config.json where they agree."""
-
-  vocab_size: int
-  hidden_size: int
-  intermediate_size: int
-  num_layers: int
-  num_heads: int
-  num_kv_heads: int
-  head_dim: int
-  max_positions: int
-  rope_theta: float = 10000.0
-  norm_eps: float = 1e-5
-  tied: bool = True
-
-
-class Linear(nnx.Module):
-  """x @ kernel, kernel [in, out]."""
-
-  def __init__(self, num_in: int, num_out: int, rngs: nnx.Rngs):
-    init = nnx.initializers.normal(num_in**-0.5)
-    self.kernel = nnx.Param(init(rngs.params(), (num_in, num_out)))
-
-  def __call__(self, x: Array) -> Array:
-    return jnp.dot(x, self.kernel[...], precision=jax.lax.Precision.HIGHEST)
-
-
-class RMSNorm(nnx.Module):
-  """x / rms(x) * scale, in float32 at least."""
-
-  def __init__(self, size: int, eps: float):
-    self.scale = nnx.Param(jnp.ones((size,)))
-    self.eps = eps
-
-  def __call__(self, x: Array) -> Array:
-    wide = x.astype(precision.wide(x))
-    wide *= jax.lax.rsqrt(jnp.mean(wide**2, axis=-1, keepdims=True) + self.eps)
-    return (wide * self.scale[...]).astype(x.dtype)
-
-
-class Attention(nnx.Module):
-  """Grouped-query attention that writes its window into the cache, then attends."""
-
-  def __init__(self, cfg: TransformerConfig, rngs: nnx.Rngs):
-    wide, narrow = cfg.num_heads * cfg.head_dim, cfg.num_kv_heads * cfg.head_dim
-    self.q = Linear(cfg.hidden_size, wide, rngs)
-    self.k = Linear(cfg.hidden_size, narrow, rngs)
-    self.v = Linear(cfg.hidden_size, narrow, rngs)
-    self.o = Linear(wide, cfg.hidden_size, rngs)
-    self.cfg = cfg
-
-  def __call__(self, x: Array, rope, keys: Array, values: Array, start, ancestors):
-    cfg = self.cfg
-    batch, window = x.shape[:2]
-    split = lambda y: y.reshape(batch, window, -1, cfg.head_dim).swapaxes(1, 2)
-    q, k, v = split(self.q(x)), split(self.k(x)), split(self.v(x))
-    keys = kv_cache.write(keys, rotate(k, rope).astype(keys.dtype), start)
-    values = kv_cache.write(values, v.astype(values.dtype), start)
-    q = rotate(q, rope) * cfg.head_dim**-0.5
-    q = q.reshape(batch, cfg.num_kv_heads, -1, window, cfg.head_dim)
-    mixed = kv_cache.attend(q, keys, values, start, ancestors)
-    mixed = mixed.reshape(batch, cfg.num_heads, window, cfg.head_dim).swapaxes(1, 2)
-    return self.o(mixed.reshape(batch, window, -1)), keys, values
-
-
-class MLP(nnx.Module):
-  """down(silu(gate(x)) * up(x))."""
-
-  def __init__(self, cfg: TransformerConfig, rngs: nnx.Rngs):
-    self.gate = Linear(cfg.hidden_size, cfg.intermediate_size, rngs)
-    self.up = Linear(cfg.hidden_size, cfg.intermediate_size, rngs)
-    self.down = Linear(cfg.intermediate_size, cfg.hidden_size, rngs)
-
-  def __call__(self, x: Array) -> Array:
-    return self.down(jax.nn.silu(self.gate(x)) * self.up(x))
-
-
-class Layer(nnx.Module):
-  """Attention and MLP, each on a normed input and added to the stream."""
-
-  def __init__(self, cfg: TransformerConfig, rngs: nnx.Rngs):
-    self.attention_norm = RMSNorm(cfg.hidden_size, cfg.norm_eps)
-    self.attention = Attention(cfg, rngs)
-    self.mlp_norm = RMSNorm(cfg.hidden_size, cfg.norm_eps)
-    self.mlp = MLP(cfg, rngs)
 
 
 class Transformer(nnx.Module):
@@ -111,7 +25,8 @@ class Transformer(nnx.Module):
     init = nnx.initializers.normal(cfg.hidden_size**-0.5)
     shape = (cfg.hidden_size, cfg.vocab_size)
     self.embedding = nnx.Param(init(rngs.params(), shape))
-    self.layers = nnx.List([Layer(cfg, rngs) for _ in range(cfg.num_layers)])
+    depths = range(cfg.num_layers)
+    self.layers = nnx.List([Layer(cfg, cfg.layer(depth), rngs) for depth in depths])
     self.norm = RMSNorm(cfg.hidden_size, cfg.norm_eps)
     if not cfg.tied:
       self.head = nnx.Param(init(rngs.params(), shape))
@@ -120,16 +35,17 @@ class Transformer(nnx.Module):
     self, tokens, positions, cache, *, slots, ancestors, logits_at, features_at
   ) -> TargetOutput:
     """See `specjax.types.Target`. Feature l is the stream after l layers."""
+    cfg = self.cfg
     x = jnp.take(self.embedding[...], tokens, axis=1).transpose(1, 2, 0)
-    rope = rotary(positions, self.cfg, precision.wide(x))
+    x = x * cfg.embedding_scale
+    kinds = dict.fromkeys(cfg.layer(depth).rope for depth in range(cfg.num_layers))
+    wide = precision.wide(x)
+    turned = {kind: rotary(positions, kind, cfg.head_dim, wide) for kind in kinds}
     features, all_keys, all_values = {0: x}, [], []
     for depth, layer in enumerate(self.layers):
       kv = cache.keys[depth], cache.values[depth]
-      y, keys, values = layer.attention(
-        layer.attention_norm(x), rope, *kv, slots, ancestors
-      )
-      x = x + y
-      x = x + layer.mlp(layer.mlp_norm(x))
+      turn = turned[cfg.layer(depth).rope]
+      x, keys, values = layer(x, positions, turn, *kv, slots, ancestors)
       features[depth + 1] = x
       all_keys.append(keys)
       all_values.append(values)
@@ -144,24 +60,7 @@ class Transformer(nnx.Module):
       x = jnp.take_along_axis(x, logits_at[..., None], axis=1)
     head = self.embedding if self.cfg.tied else self.head
     y = jnp.dot(self.norm(x), head[...], precision=jax.lax.Precision.HIGHEST)
-    return y.astype(jnp.float32)
-
-
-def rotary(positions: Array, cfg: TransformerConfig, dtype) -> tuple[Array, Array]:
-  """Cosines and sines [B, 1, T, D/2] of arXiv 2104.09864, half-split form."""
-  pair = jnp.arange(0, cfg.head_dim, 2, dtype=dtype)
-  angle = positions[:, None, :, None].astype(dtype) * cfg.rope_theta ** (
-    -pair / cfg.head_dim
-  )
-  return jnp.cos(angle), jnp.sin(angle)
-
-
-def rotate(x: Array, rope: tuple[Array, Array]) -> Array:
-  """Turns the pairs (x[i], x[i + D/2]) of x [B, heads, T, D]."""
-  cos, sin = rope
-  left, right = jnp.split(x, 2, axis=-1)
-  turned = [left * cos - right * sin, right * cos + left * sin]
-  return jnp.concatenate(turned, axis=-1).astype(x.dtype)
+    return kv_cache.capped(y, self.cfg.logit_softcap).astype(jnp.float32)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -205,7 +104,7 @@ class TransformerTarget:
         f'cannot cut a model of {total} layers to its first {num_layers}: '
         f'give 1 to {total - 1}'
       )
-    return abstract(dataclasses.replace(self.cfg, num_layers=num_layers))[0]
+    return abstract(self.cfg.first_layers(num_layers))[0]
 
   def first_params(self, params: nnx.State, num_layers: int) -> nnx.State:
     """The weights of `first_layers(num_layers)`: the same arrays, by reference."""
