@@ -154,5 +154,5 @@ def _write(report: dict, label: str, workdir: Path) -> None:
     if name != 'differences':
       shown.add_row(name, f'{value:.3g}' if isinstance(value, float) else str(value))
   rich.print(shown)
-  with (workdir / 'table.md').open('w') as file:
+  with rundir.opened(workdir / 'table.md', 'w') as file:
     rich.print(shown, file=file)

@@ -4,13 +4,15 @@
 directory that holds the first three alone is free: nothing was measured there yet.
 """
 
+import contextlib
 import json
 import os
 import platform
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from importlib import metadata
 from pathlib import Path
+from typing import IO
 
 import jax
 
@@ -61,13 +63,24 @@ def environment() -> dict:
 
 def write_json(path: Path, content) -> None:
   """Indented, with a newline at the end; NaN is an error."""
-  path.write_text(json.dumps(content, indent=2, allow_nan=False) + '\n')
+  with opened(path, 'w') as file:
+    file.write(json.dumps(content, indent=2, allow_nan=False) + '\n')
 
 
 def append_lines(path: Path, rows: Iterable[Mapping]) -> None:
   """Adds rows to a JSONL file; they are on disk when this returns."""
-  with path.open('a') as file:
+  with opened(path, 'a') as file:
     file.writelines(json.dumps(row, allow_nan=False) + '\n' for row in rows)
+
+
+@contextlib.contextmanager
+def opened(path: Path, mode: str) -> Iterator[IO[str]]:
+  """An open text file; an error says which one: a full disk alone does not."""
+  try:
+    with path.open(mode, encoding='utf-8', newline='\n') as file:
+      yield file
+  except OSError as error:
+    raise OSError(f'{path} could not be written: {error.strerror}') from error
 
 
 def _git(*command: str) -> str | None:

@@ -65,7 +65,7 @@ def run(config, workdir: Path) -> None:
   rundir.write_json(workdir / 'step_cost.json', content)
   shown = _table(rows, model.label)
   rich.print(shown)
-  with (workdir / 'table.md').open('w') as file:
+  with rundir.opened(workdir / 'table.md', 'w') as file:
     rich.print(shown, file=file)
 
 

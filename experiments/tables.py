@@ -8,6 +8,8 @@ from typing import NamedTuple
 import rich.box
 import rich.table
 
+from experiments import rundir
+
 AGAIN = 'baseline_again'
 DEGENERATE = 0.1  # a larger share of degenerate prompts is warned about
 # Column -> field of methods.json or summary.json, and how it is written.
@@ -47,9 +49,10 @@ def write(
   parts = notes(label, about, summary)
   for table in tables(about, summary):
     parts += [f'**{table.title}**', _markdown(table)]
-  (workdir / 'table.md').write_text('\n\n'.join(parts) + '\n')
+  with rundir.opened(workdir / 'table.md', 'w') as file:
+    file.write('\n\n'.join(parts) + '\n')
   fields = list(dict.fromkeys(name for row in summary for name in row))
-  with (workdir / 'table.csv').open('w', newline='') as file:
+  with rundir.opened(workdir / 'table.csv', 'w') as file:
     writer = csv.DictWriter(file, fields)
     writer.writeheader()
     writer.writerows(summary)

@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 from flax import struct
 
-from specjax import buffers, trees
+from specjax import buffers, checks, trees
 from specjax.drafters import drawing
 from specjax.model import Model
 from specjax.model import load as load_model
@@ -51,8 +51,7 @@ class DraftModel:
   feature_layers = ()
 
   def __post_init__(self):
-    if self.num_draft < 1:
-      raise ValueError(f'num_draft must be at least 1, got {self.num_draft}')
+    checks.whole('num_draft', self.num_draft, 1)
 
   @property
   def num_nodes(self) -> int:
@@ -61,6 +60,8 @@ class DraftModel:
 
   def init(self, params, batch: int, max_len: int) -> DraftModelState:
     """An empty cache."""
+    if params[0] is None:
+      raise ValueError('draft_model needs its weights: pass drafter_params (see pair)')
     if max_len > self.model.max_positions:
       raise ValueError(
         f'the buffer holds {max_len} tokens and the draft model was made for '

@@ -11,8 +11,8 @@ import dataclasses
 import jax.numpy as jnp
 from flax import struct
 
+from specjax import checks, trees
 from specjax import keys as keys_lib
-from specjax import trees
 from specjax.types import Array, Context, Draft, Window
 
 
@@ -39,8 +39,7 @@ class Oracle:
   feature_layers = ()
 
   def __post_init__(self):
-    if self.num_draft < 1:
-      raise ValueError(f'num_draft must be at least 1, got {self.num_draft}')
+    checks.whole('num_draft', self.num_draft, 1)
     if (self.rates is None) == (self.script is None):
       raise ValueError('oracle needs either rates or script, and not both')
     if self.rates is not None:
@@ -60,6 +59,11 @@ class Oracle:
 
   def init(self, params, batch: int, max_len: int) -> OracleState:
     """Round 0."""
+    if jnp.ndim(params[0]) != 2 or len(params[0]) != batch:
+      raise ValueError(
+        f'oracle needs the text of {batch} rows, int32[B, L], as drafter_params; got '
+        f'{"none" if params[0] is None else f"shape {jnp.shape(params[0])}"}'
+      )
     return OracleState(rounds=jnp.zeros(batch, jnp.int32))
 
   def update(self, params, state: OracleState, window: Window) -> OracleState:

@@ -12,7 +12,7 @@ import dataclasses
 
 import jax.numpy as jnp
 
-from specjax import trees
+from specjax import checks, trees
 from specjax.types import Array, Context, Draft, Window
 
 
@@ -30,11 +30,12 @@ class PromptLookup:
   feature_layers = ()
 
   def __post_init__(self):
-    if self.num_draft < 1:
-      raise ValueError(f'num_draft must be at least 1, got {self.num_draft}')
-    if not 1 <= self.min_ngram <= self.max_ngram:
+    checks.whole('num_draft', self.num_draft, 1)
+    checks.whole('min_ngram', self.min_ngram, 1)
+    checks.whole('max_ngram', self.max_ngram, 1)
+    if self.min_ngram > self.max_ngram:
       raise ValueError(
-        f'need 1 <= min_ngram <= max_ngram, got {self.min_ngram} and {self.max_ngram}'
+        f'need min_ngram <= max_ngram, got {self.min_ngram} and {self.max_ngram}'
       )
 
   @property

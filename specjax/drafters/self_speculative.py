@@ -11,7 +11,7 @@ import dataclasses
 
 import jax.numpy as jnp
 
-from specjax import buffers, trees
+from specjax import buffers, checks, trees
 from specjax.drafters import drawing
 from specjax.model import Model
 from specjax.targets import kv_cache
@@ -33,8 +33,7 @@ class SelfSpeculative:
   feature_layers = ()
 
   def __post_init__(self):
-    if self.num_draft < 1:
-      raise ValueError(f'num_draft must be at least 1, got {self.num_draft}')
+    checks.whole('num_draft', self.num_draft, 1)
     self.target.first_layers(self.num_layers)
 
   @property
