@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import jax.numpy as jnp
 import numpy as np
 
-from specjax import decoding, sampling
+from specjax import checks, decoding, sampling
 from specjax.stopping import StopStrings
 from specjax.types import DecodeState, Params
 
@@ -63,6 +63,8 @@ def start(
   _check_prompts(prompts, vocab_size)
   lengths = np.array([len(prompt) for prompt in prompts])
   limits = lengths + wanted
+  if max_len is not None:
+    checks.whole('max_len', max_len, 1)
   buffer = max_len or _buffer(int(limits.max()))
   room = min(buffer, target.max_positions)
   for row in np.flatnonzero(limits > room):
@@ -119,6 +121,8 @@ def _check_prompts(prompts: Sequence[Sequence[int]], vocab_size: int) -> None:
   for row, prompt in enumerate(prompts):
     if len(prompt) == 0:
       raise ValueError(f'prompt {row} is empty: decoding needs at least one token')
+    if np.asarray(prompt).dtype.kind not in 'iu':
+      raise ValueError(f'prompt {row} must hold token ids (whole numbers): {prompt}')
     low, high = min(prompt), max(prompt)
     if low < 0 or high >= vocab_size:
       raise ValueError(

@@ -195,9 +195,11 @@ def _float(ordered: Array) -> Array:
 
 
 def _per_row(name: str, value, batch: int) -> np.ndarray:
-  array = np.asarray(value, np.float64)
+  array = np.asarray(value)
+  if array.dtype.kind not in 'biuf':
+    raise ValueError(f'{name} must be a number, or one a row, got {value!r}')
   if array.shape not in ((), (batch,)):
     raise ValueError(
       f'{name} must be one number or one a row: {batch} rows, shape {array.shape} given'
     )
-  return np.broadcast_to(array, (batch,))
+  return np.broadcast_to(array.astype(np.float64), (batch,))

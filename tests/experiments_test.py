@@ -57,7 +57,7 @@ class TestMethods:
         "does not take 'depth'.*max_ngram: int = 3",
       ),
       (dict(name='oracle', rates=[1.0]), "needs 'num_draft'.*num_draft: int"),
-      (dict(name='prompt_lookup', num_draft=0), 'method m: num_draft must be at least'),
+      (dict(name='prompt_lookup', num_draft=0), 'method m: num_draft must be a whole'),
       (dict(name='draft_model'), r"needs 'source'; it takes \(source: str"),
       (dict(name='self_speculative', num_layers=2), 'made of layers'),
     ],

@@ -59,10 +59,11 @@ class Oracle:
 
   def init(self, params, batch: int, max_len: int) -> OracleState:
     """Round 0."""
-    if jnp.ndim(params[0]) != 2 or len(params[0]) != batch:
+    shape = None if params[0] is None else jnp.shape(params[0])
+    if shape is None or len(shape) != 2 or shape[0] != batch:
       raise ValueError(
-        f'oracle needs the text of {batch} rows, int32[B, L], as drafter_params; got '
-        f'{"none" if params[0] is None else f"shape {jnp.shape(params[0])}"}'
+        f'oracle needs the text of {batch} rows, int32[{batch}, L], as drafter_params; '
+        f'got {"none" if shape is None else f"shape {shape}"}'
       )
     return OracleState(rounds=jnp.zeros(batch, jnp.int32))
 
