@@ -8,6 +8,7 @@ early accepts little.
 """
 
 import dataclasses
+import functools
 
 import jax.numpy as jnp
 
@@ -34,7 +35,12 @@ class SelfSpeculative:
 
   def __post_init__(self):
     checks.whole('num_draft', self.num_draft, 1)
-    self.target.first_layers(self.num_layers)
+    _ = self.shallow  # refuses a wrong num_layers
+
+  @functools.cached_property
+  def shallow(self) -> TransformerTarget:
+    """The model that drafts."""
+    return self.target.first_layers(self.num_layers)
 
   @property
   def num_nodes(self) -> int:
@@ -49,13 +55,12 @@ class SelfSpeculative:
 
   def propose(self, params, state: None, context: Context, keys):
     """Feeds the last committed token and its own, one at a time."""
-    shallow = self.target.first_layers(self.num_layers)
     weights = self.target.first_params(params[1], self.num_layers)
     last = context.length - 1
 
     def step(cache, token, depth):
       slots = last + depth
-      out = shallow(
+      out = self.shallow(
         weights,
         token[:, None],
         slots[:, None],

@@ -30,18 +30,19 @@ class Gumbel:
 
   def __call__(self, keys, draft: Draft, log_p: Array) -> Verdict:
     """See `specjax.types.Verifier`."""
-    positions = keys.length[:, None] + _depths(draft)
-    noise = keys_lib.gumbel(keys, positions)
-    sample = sampling.first_largest(log_p + noise)
+    sample = sampling.first_largest(log_p + _noise(keys, draft))
     return walk.follow(draft, sample)
 
 
-def _depths(draft: Draft) -> Array:
-  """Generations below the last committed token of each scored row, int32[B or 1, T]."""
+def _noise(keys, draft: Draft) -> Array:
+  """float32[B, T, V]: rows at one depth stand at one position and share its noise."""
+  depths = jnp.arange(trees.max_depth(draft.tree) + 1)
+  noise = keys_lib.gumbel(keys, keys.length[:, None] + depths)
   if trees.is_chain(draft.tree):
-    return jnp.arange(draft.tokens.shape[1] + 1)[None]
+    return noise
   parents = trees.parents(draft.tree, draft.tokens.shape[0])
-  return trees.depths(trees.ancestors(parents))
+  depth = trees.depths(trees.ancestors(parents))
+  return jnp.take_along_axis(noise, depth[..., None], axis=1)
 
 
 Verifier = Gumbel
