@@ -81,7 +81,9 @@ def sharded(tmp_path):
 
 class TestDirectory:
   @pytest.mark.parametrize('shards', [0, 3])
-  @pytest.mark.parametrize('dtype', [np.float32, np.float16, ml_dtypes.bfloat16])
+  @pytest.mark.parametrize(
+    'dtype', [np.float64, np.float32, np.float16, ml_dtypes.bfloat16]
+  )
   def test_tensors_keep_names_values_and_dtype(self, tmp_path, shards, dtype):
     tensors = {name: t.astype(dtype) for name, t in some_tensors().items()}
     loaded = checkpoints.load_directory(write_directory(tmp_path, tensors, shards))

@@ -258,6 +258,20 @@ def test_config_defaults_are_those_of_hugging_face():
   )
 
 
+def test_a_stretched_rotation_in_old_and_new_keys():
+  parsed = lambda **keys: from_checkpoint.parse_config(CONFIG | keys).layers[0].rope
+  yarn = dict(factor=4.0, original_max_position_embeddings=32)
+  want = rope.Rope(1e4, 'yarn', 4.0, 32, 1.0, 32.0, True, 0.1 * np.log(4) + 1)
+  assert parsed(rope_scaling=yarn | {'type': 'yarn'}) == want
+  assert parsed(rope_scaling=yarn | {'rope_type': 'yarn', 'type': 'yarn'}) == want
+  assert parsed(rope_parameters=yarn | {'rope_type': 'yarn', 'rope_theta': 1e4}) == want
+  short = {'rope_type': 'yarn', 'factor': 4.0}
+  assert parsed(rope_scaling=short).trained == CONFIG['max_position_embeddings']
+  assert parsed(rope_scaling=short, original_max_position_embeddings=9).trained == 9
+  llama3 = dict(rope_type='llama3', factor=8, low_freq_factor=1, high_freq_factor=4)
+  assert parsed(rope_scaling=llama3) == rope.Rope(1e4, 'llama3', 8.0, 128, 1.0, 4.0)
+
+
 def test_what_the_published_files_of_gemma_3_leave_out():
   text = {'hidden_size': 16, 'intermediate_size': 32, 'num_hidden_layers': 7}
   scaling = {'rope_scaling': {'factor': 8.0, 'rope_type': 'linear'}}

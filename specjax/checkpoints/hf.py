@@ -120,7 +120,7 @@ def _shard_readers(path: pathlib.Path) -> Readers:
     ) from error
   for name in file.keys():
     dtype = file.get_slice(name).get_dtype()
-    if dtype.startswith(('F4', 'F6', 'F8')):
+    if dtype == 'F4' or dtype.startswith(('F6_', 'F8_')):
       raise ValueError(
         f'{path} stores {name} quantised as {dtype}: specjax reads float64, float32, '
         'float16 and bfloat16 weights. Use the unquantised checkpoint.'

@@ -34,7 +34,8 @@ def empty(
 
 def write(cache: Array, new: Array, start: Array) -> Array:
   """Puts new [B, KV, T, D] into slots start[b] .. start[b] + T - 1 of each row."""
-  put = lambda row, x, s: jax.lax.dynamic_update_slice(row, x, (0, s, 0))
+  zero = jnp.zeros((), start.dtype)  # x64 would make int64 of a Python number
+  put = lambda row, x, s: jax.lax.dynamic_update_slice(row, x, (zero, s, zero))
   return jax.vmap(put)(cache, new, start)
 
 
