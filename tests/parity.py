@@ -43,13 +43,6 @@ GEMMA3 = GEMMA | dict(
     'sliding_attention': dict(rope_type='default', rope_theta=1e4),
   },
 )
-MOE = dict(
-  head_dim=16,
-  num_experts=5,
-  num_experts_per_tok=2,
-  moe_intermediate_size=24,
-  mlp_only_layers=[1],
-)
 VISION = dict(
   hidden_size=16,
   intermediate_size=16,
@@ -72,10 +65,18 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
     ),
   ),
   'qwen3': ('Qwen3', dict(head_dim=16)),
-  'qwen3_moe': ('Qwen3Moe', MOE | dict(norm_topk_prob=True)),
-  'qwen3_moe, window': (
+  'qwen3_moe': (
     'Qwen3Moe',
-    MOE | dict(norm_topk_prob=False, use_sliding_window=True, sliding_window=WINDOW),
+    dict(
+      head_dim=16,
+      num_experts=5,
+      num_experts_per_tok=2,
+      moe_intermediate_size=24,
+      mlp_only_layers=[1],
+      norm_topk_prob=True,
+      use_sliding_window=True,
+      sliding_window=WINDOW,
+    ),
   ),
   'gemma2': (
     'Gemma2',

@@ -5,7 +5,6 @@ states, which are not rounded, agree to 1e-12. Rows are of unequal length; trans
 gets them padded on either side, we pad on the right, as the decode loop does.
 """
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -21,13 +20,7 @@ LENGTHS = np.array([64, 45])  # several windows long
 TEXT = np.random.default_rng(0).integers(0, 256, (2, 64))
 
 
-@pytest.fixture(scope='module', autouse=True)
-def compile_quickly():
-  """A third of the time goes into optimising programs that run once."""
-  before = jax.config.read('jax_disable_most_optimizations')
-  jax.config.update('jax_disable_most_optimizations', True)
-  yield
-  jax.config.update('jax_disable_most_optimizations', before)
+pytestmark = pytest.mark.usefixtures('compile_quickly')
 
 
 @pytest.fixture(scope='module', params=parity.FAMILIES)

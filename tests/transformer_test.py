@@ -1,6 +1,7 @@
 """The target against itself: cached or not, chains or trees, short or long buffers."""
 
 import dataclasses
+import functools
 
 import jax
 import jax.numpy as jnp
@@ -11,6 +12,7 @@ from flax import nnx
 from specjax import trees
 from specjax.targets import kv_cache, transformer
 
+pytestmark = pytest.mark.usefixtures('compile_quickly')
 CFG = transformer.TransformerConfig(61, 32, 64, 2, 4, 2, 8, 1024)
 
 
@@ -24,16 +26,13 @@ def _score(model, tokens, cache, slots, ancestors=None, positions=None):
   target, params = model
   if positions is None:
     positions = slots[:, None] + jnp.arange(tokens.shape[1])
-  return target(
-    params,
-    tokens,
-    positions,
-    cache,
-    slots=slots,
-    ancestors=ancestors,
-    logits_at=None,
-    features_at=(0, 2),
-  )
+  return _call(target, params, tokens, positions, cache, slots, ancestors)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _call(target, params, tokens, positions, cache, slots, ancestors):
+  where = dict(slots=slots, ancestors=ancestors, logits_at=None, features_at=(0, 2))
+  return target(params, tokens, positions, cache, **where)
 
 
 def _tokens(*shape, seed=0):

@@ -12,6 +12,7 @@ from specjax import trees
 from specjax.targets import kv_cache, transformer
 from specjax.targets.config import LayerConfig
 
+pytestmark = pytest.mark.usefixtures('compile_quickly')
 REACH = 3
 CFG = transformer.TransformerConfig(
   61, 32, 64, 2, 4, 2, 8, 1024, layers=(LayerConfig(REACH), LayerConfig())
@@ -51,7 +52,7 @@ def _attend(start, window, reach, ancestors, slots):
   )
   batch = len(start)
   values = jnp.tile(jnp.eye(slots)[None, None], (batch, 1, 1, 1))
-  mixed = kv_cache.attend(
+  mixed = jax.jit(kv_cache.attend, static_argnames='reach')(
     jnp.zeros((batch, 1, 1, window, slots)),
     jnp.zeros((batch, 1, slots, slots)),
     values,
@@ -111,3 +112,8 @@ def test_features_see_what_their_layer_sees(model):
   moved = np.abs(out.features[1] - other.features[1]).max(axis=-1)[0] > 0
   assert moved.tolist() == [True] * REACH + [False] * 6
   assert np.all(np.abs(out.logits - other.logits).max(axis=-1) > 0)
+
+
+def test_the_first_layers_keep_their_windows():
+  assert CFG.first_layers(1).layers == (LayerConfig(REACH),)
+  assert transformer.abstract(CFG)[0].first_layers(1).cfg == CFG.first_layers(1)
