@@ -9,15 +9,16 @@ difference the two are about different texts. `certify` reads the method's own o
 
 import dataclasses
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from specjax import decoding, request
+from specjax import decoding, request, sampling
+from specjax import keys as keys_lib
 from specjax.drafters.autoregressive import Autoregressive
-from specjax.types import Array, Params
+from specjax.types import Array, Params, Sampling
 from specjax.verifiers.greedy import Greedy
 
 Texts = Sequence[Sequence[int]]
@@ -27,8 +28,8 @@ Texts = Sequence[Sequence[int]]
 class Forced:
   """One row's output under teacher forcing, an entry an emitted token."""
 
-  best: np.ndarray  # int[n] the target's argmax after the text so far
-  gap: np.ndarray  # float[n] its logit less the emitted token's; 0 where they agree
+  best: np.ndarray  # int[n] the target's own choice after the text so far
+  gap: np.ndarray  # float[n] its score less the emitted token's; 0 where they agree
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,19 +40,47 @@ class Floor:
   positions: int  # compared, over the whole vocabulary each
 
 
-def certify(target, params, prompts: Texts, outputs: Texts, width: int = 1):
-  """A `Forced` a row. Width 1 scores as plain decoding does, K + 1 as a round does."""
+def certify(
+  target,
+  params,
+  prompts: Texts,
+  outputs: Texts,
+  width: int = 1,
+  score: Callable[[Array, int], Array] = lambda logits, column: logits,
+):
+  """A `Forced` a row. Width 1 scores as plain decoding does, K + 1 as a round does.
+
+  The target's choice is the largest score(logits [B, V], output column): the logits
+  themselves for greedy text, see `gumbel_score` for text that shared noise chose.
+  """
   best, gap = [], []
   emitted = _padded(outputs)
   for column, logits in enumerate(scores(target, params, prompts, outputs, width)):
-    chosen = jnp.take_along_axis(logits, emitted[:, column, None], axis=1)[:, 0]
-    best.append(jnp.argmax(logits, axis=1))
-    gap.append(jnp.max(logits, axis=1) - chosen)
+    scored = score(logits, column)
+    chosen = jnp.take_along_axis(scored, emitted[:, column, None], axis=1)[:, 0]
+    best.append(sampling.first_largest(scored))
+    gap.append(jnp.max(scored, axis=1) - chosen)
   all_best, all_gap = np.stack(best, axis=1), np.stack(gap, axis=1)
   return [
     Forced(all_best[row, : len(output)], all_gap[row, : len(output)])
     for row, output in enumerate(outputs)
   ]
+
+
+def gumbel_score(
+  prompts: Texts, seeds: Sequence[int], rules: Sampling
+) -> Callable[[Array, int], Array]:
+  """log p + g, what the gumbel verifier takes the largest of (arXiv 2408.07978)."""
+  lengths = jnp.array([len(prompt) for prompt in prompts], jnp.int32)
+  seed = jnp.array(seeds, jnp.uint32)
+
+  @jax.jit
+  def score(logits: Array, column: int) -> Array:
+    keys = keys_lib.row_keys(seed, lengths, logits.shape[-1])
+    noise = keys_lib.gumbel(keys, (lengths + column)[:, None])
+    return (sampling.warp(logits[:, None], rules) + noise)[:, 0]
+
+  return score
 
 
 def floor(target, params, prompts: Texts, outputs: Texts, width: int) -> Floor:
