@@ -23,10 +23,10 @@ PROMPTS = dict(
 NEW = 40
 
 
-def plain(model_name: str, rows: slice = slice(None), **settings):
+def plain(model_name: str, **settings):
   """Autoregressive completions."""
   settings = dict(max_new_tokens=NEW, stop_ids=()) | settings
-  return specjax.decode(MODELS[model_name], PROMPTS[model_name][rows], **settings)
+  return specjax.decode(MODELS[model_name], PROMPTS[model_name], **settings)
 
 
 def drafter(name: str, num_draft: int, vocab_size: int):
@@ -36,28 +36,19 @@ def drafter(name: str, num_draft: int, vocab_size: int):
 
 
 class TestGreedyTextIsTheBaselines:
-  """Every pair of drafter, verifier, depth and batch size occurs."""
+  """On a transformer. All drafters and verifiers on tables: invariants_test."""
 
   @pytest.mark.parametrize(
-    'model_name, name, verifier, num_draft, rows',
+    'name, verifier, num_draft',
     [
-      ('table', 'prompt_lookup', Greedy(), 1, slice(3)),
-      ('table', 'oracle', Greedy(), 4, slice(2, 3)),
-      ('table', 'prompt_lookup', Greedy(), 8, slice(3)),
-      ('table', 'oracle', Rejection(), 1, slice(3)),
-      ('table', 'prompt_lookup', Rejection(), 4, slice(3)),
-      ('table', 'oracle', Rejection(), 8, slice(2, 3)),
-      ('table', 'prompt_lookup', Gumbel(), 1, slice(2, 3)),
-      ('table', 'oracle', Gumbel(), 4, slice(3)),
-      ('table', 'oracle', Gumbel(), 8, slice(3)),
-      ('tiny', 'prompt_lookup', Greedy(), 4, slice(3)),
-      ('tiny', 'prompt_lookup', Rejection(), 1, slice(3)),
-      ('tiny', 'oracle', Gumbel(), 8, slice(3)),
+      ('prompt_lookup', Greedy(), 4),
+      ('prompt_lookup', Rejection(), 1),
+      ('oracle', Gumbel(), 8),
     ],
   )
-  def test_token_by_token(self, model_name, name, verifier, num_draft, rows):
-    model, prompts = MODELS[model_name], PROMPTS[model_name][rows]
-    base = plain(model_name, rows)
+  def test_token_by_token(self, name, verifier, num_draft):
+    model, prompts = MODELS['tiny'], PROMPTS['tiny']
+    base = plain('tiny')
     text = oracle_text(prompts, base) if name == 'oracle' else None
     got = specjax.decode(
       model,
