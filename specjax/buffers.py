@@ -30,4 +30,4 @@ def append(buffer: Array, new: Array, length: Array, count: Array) -> Array:
   column = jnp.arange(new.shape[1])
   index = jnp.where(column < count[:, None], length[:, None] + column, buffer.shape[1])
   rows = jnp.arange(buffer.shape[0])[:, None]
-  return buffer.at[rows, index].set(new, mode='drop')
+  return buffer.at[rows, index].set(new.astype(buffer.dtype), mode='drop')

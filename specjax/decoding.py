@@ -59,7 +59,7 @@ def init_state(
     draft=drafter.init(params.for_drafter, batch, max_len),
     stats=Stats(count(), count(), count(), count(depth + 1), count(depth)),
     trace=count(max_len),
-    log_p=jnp.zeros((batch, max_len)) if log_p else None,
+    log_p=jnp.zeros((batch, max_len), jnp.float32) if log_p else None,
     stop_strings=stop_strings,
   )
 
@@ -185,7 +185,7 @@ def _affordable(draft: Draft, state: DecodeState) -> Array:
   num_valid = draft.num_valid
   if trees.is_chain(draft.tree):
     num_valid = jnp.minimum(num_valid, state.limit - state.length - 1)
-  return jnp.where(state.done, 0, num_valid)
+  return jnp.where(state.done, 0, num_valid).astype(jnp.int32)
 
 
 def _without_nodes(draft: Draft) -> Draft:

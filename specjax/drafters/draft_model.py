@@ -126,7 +126,7 @@ class DraftModel:
       return start + 2, cache, logits[:, 0]
 
     unseen = lambda carry: jnp.any(carry[0] <= last)
-    logits = jnp.zeros((last.shape[0], self.vocab_size))
+    logits = jnp.zeros((last.shape[0], self.vocab_size), jnp.float32)
     carry = state.seen, state.cache, logits
     _, cache, logits = jax.lax.while_loop(unseen, two, carry)
     return logits, cache

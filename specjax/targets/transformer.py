@@ -5,6 +5,8 @@ config.json. A tied embedding is stored as the head reads it, [D, V].
 """
 
 import dataclasses
+import types
+from typing import cast
 
 import jax
 import jax.numpy as jnp
@@ -124,6 +126,8 @@ def build(cfg: TransformerConfig, seed: int = 0) -> tuple[TransformerTarget, nnx
 
 def abstract(cfg: TransformerConfig) -> tuple[TransformerTarget, nnx.State]:
   """A target and the shapes of its weights; nothing is allocated."""
-  module = nnx.eval_shape(lambda: Transformer(cfg, nnx.Rngs(0)))
+  key = jax.random.key(0)  # nnx.Rngs counts draws, which makes long traces quadratic
+  rngs = cast(nnx.Rngs, types.SimpleNamespace(params=lambda: key))
+  module = nnx.eval_shape(lambda: Transformer(cfg, rngs))
   graph, params = nnx.split(module)
   return TransformerTarget(cfg, graph), params
