@@ -49,6 +49,7 @@ class Result:
 
   text: np.ndarray  # int32[B, L] prompt and output: what an oracle is given
   outputs: list[list[int]]  # B rows of new tokens
+  traces: list[list[int]]  # for each of them: 0 or its draft depth
   stats: Stats  # numpy, per row
   prefill_s: float  # set-up of cache and drafter, and scoring the prompts
   decode_s: float  # until all rows end
@@ -79,12 +80,17 @@ def run(bench: Bench, method: Method, batch: Batch, known: Any = None) -> Result
   ready = time.perf_counter()
   state = jax.block_until_ready(decoding.decode(*static, params, state))
   ended = time.perf_counter()
-  text, lengths, stats = jax.device_get((state.tokens, state.length, state.stats))
-  outputs = [
-    row[len(prompt) : length].tolist()
-    for row, prompt, length in zip(text, batch.prompts, lengths)
-  ]
-  return Result(text, outputs, stats, ready - began, ended - ready)
+  parts = state.tokens, state.trace, state.length, state.stats
+  text, trace, lengths, stats = jax.device_get(parts)
+  new = [slice(len(p), length) for p, length in zip(batch.prompts, lengths)]
+  return Result(
+    text=text,
+    outputs=[row[part].tolist() for row, part in zip(text, new)],
+    traces=[row[part].tolist() for row, part in zip(trace, new)],
+    stats=stats,
+    prefill_s=ready - began,
+    decode_s=ended - ready,
+  )
 
 
 def rounds(bench: Bench, method: Method, batch: Batch, known: Any = None) -> Rounds:

@@ -57,6 +57,7 @@ def results(
           'repeat': repeat,
           'seed': todo.seeds[prompt.index][repeat],
           'order': order,
+          'batch': prompts[0].index,  # rows with the same one share their times
           'temperature': about[name]['temperature'],
           'batch_size': len(prompts),
           'num_draft': about[name]['num_draft'],
@@ -64,6 +65,7 @@ def results(
           'prefill_s': result.prefill_s,
           'decode_s': result.decode_s,
           **_counts(result, row),
+          **_traced(todo.ids[prompt.index], result.outputs[row], result.traces[row]),
           **_text(result.outputs[row], base if about[name]['same_text'] else None),
           'truncated': result.outputs[row][-1] not in todo.stop_ids,
           'config_hash': todo.config_hash,
@@ -110,6 +112,15 @@ def _counts(result: Result, row: int) -> dict:
     'accepted': int(counts.accepted[row]),
     'accepted_histogram': counts.histogram[row].tolist(),
     'offered': offered,
+  }
+
+
+def _traced(prompt: list[int], tokens: list[int], trace: list[int]) -> dict:
+  calls, emitted = stats.by_position(trace)
+  return {
+    'accepted_from': stats.accepted_from(prompt, tokens, trace),
+    'calls_by_position': calls,
+    'tokens_by_position': emitted,
   }
 
 

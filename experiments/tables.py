@@ -1,18 +1,23 @@
-"""The tables of a comparison: on screen, and as table.md and table.csv."""
+"""The tables of a comparison: on screen, and as table.md and table.csv.
+
+Bold, and dim or with a trailing ~ where there are no colours: see `notes`.
+"""
 
 import csv
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import rich.box
 import rich.table
+import rich.text
 
 from experiments import rundir
 
 AGAIN = 'baseline_again'
 DEGENERATE = 0.1  # a larger share of degenerate prompts is warned about
-# Column -> field of methods.json or summary.json, and how it is written.
+# Column -> field of methods.json or summary.json, and how it is written; a field
+# of a field has a dot.
 MAIN = {
   'method': ('method', ''),
   'T': ('temperature', 'g'),
@@ -30,8 +35,28 @@ DETAILS = {
   'of predicted': ('measured_over_predicted', '.2f'),
   'draft ms': ('draft_ms', '.1f'),
   'verify ms': ('verify_ms', '.1f'),
+  'from prompt': ('accepted_from.prompt', '.0%'),
+  'from output': ('accepted_from.output', '.0%'),
   'compile s': ('compile_s', '.1f'),
 }
+CERTAINTY = {
+  'method': ('method', ''),
+  'speed-up, repeats': ('speedup_ci95_repeats', '.2f'),
+  'p (Holm)': ('p_holm', '.2g'),
+  'tau interval': ('mean_accepted_length_ci95', '.2f'),
+  'ITL p50': ('itl_p50_ms', '.1f'),
+  'ITL p99': ('itl_p99_ms', '.1f'),
+  'TPOT p50': ('tpot_p50_ms', '.1f'),
+  'TPOT p99': ('tpot_p99_ms', '.1f'),
+}
+
+
+class Cell(NamedTuple):
+  """A number as it is written, and how it is set."""
+
+  text: str
+  best: bool = False  # bold
+  noise: bool = False  # greyed
 
 
 class Table(NamedTuple):
@@ -39,7 +64,7 @@ class Table(NamedTuple):
 
   title: str
   header: list[str]
-  rows: list[list[str]]
+  rows: list[list[Cell]]
 
 
 def write(
@@ -61,11 +86,9 @@ def write(
 def show(
   console, label: str, about: Mapping[str, dict], summary: Sequence[dict]
 ) -> None:
-  """Prints the tables; methods inside the noise floor are dim."""
+  """Prints the tables."""
   for note in notes(label, about, summary):
     console.print(note, highlight=False, markup=False)
-  floor = abs((aa_ratio(summary) or 1.0) - 1)
-  same = {r['method'] for r in _overall(summary) if abs(r['speedup'] - 1) <= floor}
   for title, header, rows in tables(about, summary):
     table = rich.table.Table(
       title=title, box=rich.box.SIMPLE_HEAD, padding=(0, 1, 0, 0)
@@ -75,7 +98,7 @@ def show(
       broken = name.replace(' ', '\n', 1)
       table.add_column(broken, justify='right', overflow='fold')
     for cells in rows:
-      table.add_row(*cells, style='dim' if cells[0] in same else None)
+      table.add_row(*map(_styled, cells))
     console.print(table)
 
 
@@ -89,11 +112,16 @@ def notes(label: str, about: Mapping[str, dict], summary: Sequence[dict]) -> lis
     f'Target: {label}. {summary[0]["n_prompts"]} prompts. Speed-up: tokens per second '
     f'of decoding, ratio of totals, at the same temperature: {pairs}.'
   ]
+  if any(row.get('best') is not None for row in summary):
+    lines.append(
+      '[a, b]: 95% interval over questions. Bold: lossless methods not worse than the '
+      'fastest at the same temperature (5%, Holm-adjusted; oracles left out).'
+    )
   again = aa_ratio(summary)
   if again is not None:
     lines.append(
       f'A/A: the baseline against itself is {again:.3f}x, so differences up '
-      f'to {abs(again - 1):.1%} are noise.'
+      f'to {abs(again - 1):.1%} are noise: those are dim, or marked with ~.'
     )
   repetitive = [
     f'{row["method"]} repeats itself on {row["n_degenerate"]} of {row["n_prompts"]}'
@@ -111,51 +139,105 @@ def notes(label: str, about: Mapping[str, dict], summary: Sequence[dict]) -> lis
   return lines
 
 
-def aa_ratio(summary: Sequence[dict]) -> float | None:
+def aa_ratio(summary: Sequence[dict], category: str = 'all') -> float | None:
   """The speed-up of the baseline against itself; None without that row."""
-  return next((r['speedup'] for r in _overall(summary) if r['method'] == AGAIN), None)
+  for row in summary:
+    if (row['method'], row['category']) == (AGAIN, category):
+      return row['speedup']
+  return None
 
 
 def tables(about: Mapping[str, dict], summary: Sequence[dict]) -> list[Table]:
-  """The results, what they are made of, and the speed-ups by task."""
-  by_method: dict[str, dict[str, dict]] = {}
-  for row in summary:
-    by_method.setdefault(row['method'], {})[row['category']] = row
-  full = [about[name] | rows['all'] for name, rows in by_method.items()]
-  cells = lambda columns: [
-    [_cell(row.get(name), style) for name, style in columns.values()] for row in full
-  ]
-  compared = [name for name, method in about.items() if method['against'] != name]
-  by_task = lambda field: [
-    [task, *(_cell(by_method[name][task].get(field), '.2f') for name in compared)]
-    for task in dict.fromkeys(row['category'] for row in summary)
-  ]
+  """The results, what they are made of, how sure they are, and speed-ups by task."""
+  full = [about[row['method']] | row for row in summary]
+  full = [row | {'noise': _is_noise(row, full)} for row in full]
   return [
-    Table('Results', list(MAIN), cells(MAIN)),
-    Table('Behind the speed-up', list(DETAILS), cells(DETAILS)),
-    Table('Speed-up by task', ['task', *compared], by_task('speedup')),
-    Table(
-      'Speed-up by task, prompts that are not repetitive',
-      ['task', *compared],
-      by_task('speedup_nondegenerate'),
+    _by_method('Results', MAIN, full),
+    _by_method('Behind the speed-up', DETAILS, full),
+    _by_method('95% intervals, and milliseconds between tokens', CERTAINTY, full),
+    _by_position(full),
+    _by_task('Speed-up by task', 'speedup', full),
+    _by_task(
+      'Speed-up by task, prompts that are not repetitive', 'speedup_nondegenerate', full
     ),
-    Table(
-      'Measured / predicted speed-up by task',
-      ['task', *compared],
-      by_task('measured_over_predicted'),
-    ),
+    _by_task('Measured / predicted speed-up by task', 'measured_over_predicted', full),
   ]
+
+
+def _by_method(title: str, columns: Mapping[str, tuple], full: list[dict]) -> Table:
+  rows = [[_cell(row, *field) for field in columns.values()] for row in _overall(full)]
+  return Table(title, list(columns), rows)
+
+
+def _by_position(full: list[dict]) -> Table:
+  """Acceptance drifts with length (item 5)."""
+  places = max((row['tau_by_position'] for row in _overall(full)), key=len)
+  columns = {place: (f'tau_by_position.{place}', '.2f') for place in places}
+  return _by_method(
+    'tau by output position', {'method': ('method', '')} | columns, full
+  )
+
+
+def _by_task(title: str, field: str, full: list[dict]) -> Table:
+  tasks: dict[str, list[dict]] = {}
+  for row in full:
+    tasks.setdefault(row['category'], [])
+    if row['against'] != row['method']:
+      tasks[row['category']].append(row)
+  names = [row['method'] for row in tasks['all']]
+  cells = [
+    [Cell(task), *(_cell(row, field, '.2f', interval=False) for row in rows)]
+    for task, rows in tasks.items()
+  ]
+  return Table(title, ['task', *names], cells)
 
 
 def _overall(summary: Sequence[dict]) -> list[dict]:
   return [row for row in summary if row['category'] == 'all']
 
 
-def _cell(value, style: str) -> str:
-  return '-' if value is None else format(value, style)
+def _cell(row: Mapping, field: str, style: str, interval: bool = True) -> Cell:
+  """A field's value; a speed-up's has its marks, and its interval if that is wanted."""
+  value: Any = row
+  for name in field.split('.'):
+    value = None if value is None else value.get(name)
+  text = _written(value, style)
+  if field != 'speedup':
+    return Cell(text)
+  if interval and row['speedup_ci95']:
+    text += f' {_written(row["speedup_ci95"], style)}'
+  return Cell(text, bool(row['best']), row['noise'])
+
+
+def _written(value, style: str) -> str:
+  if value is None:
+    return '-'
+  if isinstance(value, tuple | list):
+    return f'[{", ".join(format(end, style) for end in value)}]'
+  return format(value, style)
+
+
+def _is_noise(row: Mapping, full: Sequence[dict]) -> bool:
+  """Whether a method differs from its baseline by no more than that from itself."""
+  again = aa_ratio(full, row['category'])
+  if again is None or row['against'] == row['method']:
+    return False
+  return abs(row['speedup'] - 1) <= abs(again - 1)
+
+
+def _styled(cell: Cell) -> rich.text.Text:
+  """A cell on screen."""
+  style = ' '.join(name for name, on in zip(('bold', 'dim'), cell[1:]) if on)
+  return rich.text.Text(cell.text, style)
+
+
+def _marked(cell: Cell) -> str:
+  """A cell in a file."""
+  text = f'**{cell.text}**' if cell.best else cell.text
+  return f'{text} ~' if cell.noise else text
 
 
 def _markdown(table: Table) -> str:
   rule = ['---', *['---:'] * (len(table.header) - 1)]
-  rows = [table.header, rule, *table.rows]
+  rows = [table.header, rule, *([_marked(cell) for cell in row] for row in table.rows)]
   return '\n'.join(f'| {" | ".join(cells)} |' for cells in rows)

@@ -10,6 +10,8 @@ import numpy as np
 
 LOOP_TIMES = 3  # a loop is a block that stands at least so often
 LOOP_TOKENS = 16  # and covers at least so many tokens
+POSITIONS = 0, 32, 64, 128, 256, 512, 1024  # where output positions are divided
+SOURCES = 'prompt', 'output', 'draft'
 
 
 def repeat_share(tokens: Sequence[int], n: int = 8) -> float:
@@ -72,3 +74,43 @@ def per_position_acceptance(
   """
   reached = np.cumsum(np.asarray(histogram)[::-1])[::-1][1:]
   return [float(a / o) if o else None for a, o in zip(reached, np.asarray(offered))]
+
+
+def by_position(trace: Sequence[int]) -> tuple[list[int], list[int]]:
+  """Target calls and the tokens they gave, by where in the output a round began.
+
+  A round ends with the target's own token (trace 0) or with the output. Both lists have
+  an entry for each of POSITIONS; tokens / calls is tau at that position (item 5).
+  trace 1 2 0 0 1: rounds at 0, 3 and 4 with 3, 1 and 1 tokens -> 3 0 .. and 5 0 ..
+  """
+  own = np.flatnonzero(np.asarray(trace) == 0) + 1
+  starts = np.concatenate([[0], own[own < len(trace)]])
+  sizes = np.diff(starts, append=len(trace))
+  place = np.searchsorted(POSITIONS, starts, side='right') - 1
+  calls = np.bincount(place, minlength=len(POSITIONS))
+  tokens = np.bincount(place, sizes, minlength=len(POSITIONS))
+  return calls.tolist(), tokens.astype(int).tolist()
+
+
+def accepted_from(
+  prompt: Sequence[int], output: Sequence[int], trace: Sequence[int], n: int = 3
+) -> dict[str, int]:
+  """Where accepted tokens could be copied from (item 6).
+
+  An accepted token (trace > 0) is of the `prompt` if the n-gram that ends in it stands
+  there, else of the `output` if that n-gram ended there before (it may begin in the
+  prompt), else it is the drafter's own (`draft`). A text's first n-grams are shorter.
+
+  n = 2, prompt 5 6, output 6 5 6 6 5, trace 0 1 1 1 1: 65 is the drafter's, 56 stands
+  in the prompt, 66 and 65 in the output -> prompt 1, output 2, draft 1
+  """
+  text = [*prompt, *output]
+  source: dict[tuple[int, ...], str] = {}
+  counts = dict.fromkeys(SOURCES, 0)
+  for end in range(1, len(text) + 1):
+    gram = tuple(text[max(end - n, 0) : end])
+    position = end - 1 - len(prompt)
+    if position >= 0 and trace[position]:
+      counts[source.get(gram, 'draft')] += 1
+    source.setdefault(gram, 'prompt' if position < 0 else 'output')
+  return counts

@@ -139,22 +139,28 @@ class TestPrompts:
     assert len(tasks) == 10 and set(tasks.values()) == {2}
 
 
-def result_row(method: str, prompt_id: int, decode_s: float, **fields) -> dict:
-  row = dict(task='qa', new_tokens=20, target_calls=20, drafted=0, accepted=0)
+def repeated(method: str, prompt_id: int, seconds: list[float], **fields) -> list[dict]:
+  row = dict(method=method, prompt_id=prompt_id, task='qa', batch=prompt_id)
+  row |= dict(new_tokens=20, target_calls=20, drafted=0, accepted=0)
   row |= dict(accepted_histogram=[20], offered=[], prefill_s=1.0, repeat8=0.0)
-  row |= dict(loop_onset=None, identical_to_baseline=True)
-  return row | dict(method=method, prompt_id=prompt_id, decode_s=decode_s) | fields
+  row |= dict(accepted_from=dict(prompt=0, output=0, draft=0))
+  row |= dict(calls_by_position=[20] + [0] * 6, tokens_by_position=[20] + [0] * 6)
+  row |= dict(loop_onset=None, identical_to_baseline=True) | fields
+  return [row | dict(repeat=i, decode_s=time) for i, time in enumerate(seconds)]
 
 
 def hand_made() -> tuple[dict, list[dict], list[dict]]:
   """Two questions: 20 tokens each, and on the second the baseline repeats itself."""
   drafted = dict(drafted=30, accepted=10, offered=[6], accepted_histogram=[2, 4])
+  drafted |= dict(accepted_from=dict(prompt=6, output=3, draft=1))
+  drafted |= dict(calls_by_position=[7, 3] + [0] * 5)
+  drafted |= dict(tokens_by_position=[14, 6] + [0] * 5)
+  few = dict(task='rag', target_calls=5, identical_to_baseline=False)
   rows = [
-    result_row('baseline', 1, 1.0),
-    result_row('baseline', 2, 3.0, task='rag', repeat8=0.5),
-    *(result_row('m', 1, s, target_calls=10, **drafted) for s in (0.5, 9.0, 0.4)),
-    result_row('m', 2, 0.5, task='rag', target_calls=5, identical_to_baseline=False)
-    | drafted,
+    *repeated('baseline', 1, [1.0] * 3),
+    *repeated('baseline', 2, [3.0] * 3, task='rag', repeat8=0.5),
+    *repeated('m', 1, [0.5, 9.0, 0.4], target_calls=10, **drafted),
+    *repeated('m', 2, [0.5, 0.5, 0.6], **drafted | few),
   ]
   timed = lambda method, **times: dict(method=method, prompt_ids=[1], **times)
   phases = [
@@ -164,6 +170,7 @@ def hand_made() -> tuple[dict, list[dict], list[dict]]:
     ),
   ]
   shared = dict(against='baseline', batch_size=1, lossless=True, temperature=0.0)
+  shared |= dict(drafter=dict(name='x'), num_draft=1)
   about = dict(baseline=shared | dict(compile_s=1.5), m=shared | dict(compile_s=2.5))
   return about, rows, phases
 
@@ -184,7 +191,18 @@ class TestSummary:
     assert overall['mean_accepted_length_macro'] == pytest.approx(3.0)
     assert overall['acceptance_rate'] == pytest.approx(1 / 3)
     assert overall['per_position_acceptance'] == pytest.approx([4 / 6])
-    assert overall['identical_fraction'] == 0.75
+    assert overall['identical_fraction'] == 0.5
+    assert overall['accepted_from'] == pytest.approx(
+      dict(prompt=0.6, output=0.3, draft=0.1)
+    )
+    assert overall['tau_by_position'] == {'0-31': 2.0, '32-63': 2.0}
+    # Requests at 25 and 25 ms a token; rounds of 0.1, 0.2 and 0.3 s.
+    assert (overall['tpot_p50_ms'], overall['tpot_p99_ms']) == pytest.approx((25, 25))
+    assert (overall['itl_p50_ms'], overall['itl_p99_ms']) == pytest.approx((200, 298))
+    # 40 tokens in 1.0, 9.5 and 1.0 s, against 40 in 4 s.
+    logs = np.log([4, 4 / 9.5, 4])
+    assert overall['speedup_log_se_repeats'] == pytest.approx(logs.std(ddof=1) / 3**0.5)
+    assert overall['speedup_ci95'] is overall['best'] is None  # two questions
     # 12 of 15 rounds drafted, at 0.25 s; the others cost 0.1 s: 0.22 s on average.
     assert (overall['draft_ms'], overall['verify_ms']) == pytest.approx((50, 170))
     assert overall['predicted_speedup'] == pytest.approx(40 / 15 * 0.1 / 0.22)
@@ -197,15 +215,19 @@ class TestSummary:
   def test_tables(self, tmp_path):
     about, rows, phases = hand_made()
     about['baseline_again'] = about['baseline']
-    rows += [row | dict(method='baseline_again', decode_s=2.5) for row in rows[:2]]
+    rows += [row | dict(method='baseline_again', decode_s=2.5) for row in rows[:6]]
     summary = summarize.summarize(about, rows, phases)
     tables_lib.write(tmp_path, 'toy', about, summary)
     text = (tmp_path / 'table.md').read_text()
-    assert text.index('itself is 0.800x, so differences up to 20.0% are noise') < (
-      text.index('| m | 0 | 4.00 | 2.00 | 2.67 | 33% | 40.0 | 75% |')
+    assert text.index('itself is 0.800x, so differences up to 20.0% are noise:') < (
+      text.index('| m | 0 | 4.00 | 2.00 | 2.67 | 33% | 40.0 | 50% |')
     )
     assert 'baseline repeats itself on 1 of 2' in text
     assert '| rag | 6.00 |' in text
+    assert (
+      '| baseline_again | 0 | 0.80 ~ |' in text and '| baseline | 0 | 1.00 |' in text
+    )
+    assert '| m | 2.00 | 2.00 |' in text  # tau by output position
     with (tmp_path / 'table.csv').open() as file:
       assert [row['method'] for row in csv.DictReader(file)][:2] == ['baseline', 'm']
 
@@ -244,6 +266,13 @@ class TestCompare:
     assert len(seeds) == len({seed for *_, seed in seeds}) == 8
     full = [r for r in rows if r['method'] == 'oracle' and r['new_tokens'] == 16]
     assert full and all(r['target_calls'] == 4 for r in full)
+    for row in rows:
+      assert sum(row['calls_by_position']) == row['target_calls']
+      assert sum(row['tokens_by_position']) == row['new_tokens']
+      assert sum(row['accepted_from'].values()) == row['accepted']
+    assert {(r['prompt_id'], r['batch']) for r in rows} == {
+      (i, i - i % 2) for i in range(4)
+    }
     summary = json.loads((tmp_path / 'summary.json').read_text())['rows']
     assert {row['method'] for row in summary} == names
     assert not any('predicted_speedup' in row for row in summary)  # batches of 2
