@@ -1,7 +1,8 @@
 """Methods side by side: one engine, one target, the same prompts and seeds.
 
 For each batch of prompts and each repeat all methods run once, in an order drawn anew:
-what the machine does meanwhile hits all of them alike. statistics.md has the rules.
+what the machine does meanwhile hits all of them alike. statistics.md has the rules. A
+run that was killed goes on where it was: start it once more with the same --workdir.
 
 Files: `methods.json`; `results.jsonl`, a row per method, prompt and repeat, with the
 tokens in `outputs.jsonl`; `phases.jsonl`, times of single rounds; `metrics.jsonl`, how
@@ -24,6 +25,7 @@ from experiments import (
   progress,
   questions,
   records,
+  resume,
   rundir,
   summarize,
   tables,
@@ -59,6 +61,7 @@ def compare(
     method.name: records.method(method, todo, warmed_up(todo, method))
     for method in progress.track(todo.methods, 'compile', console)
   }
+  about |= resume.stored(workdir / 'methods.json')
   rundir.write_json(workdir / 'methods.json', about)
   rows = decode_all(todo, about, workdir, console)
   phases = time_rounds(todo, workdir, console)
@@ -80,33 +83,39 @@ def warmed_up(todo: Plan, method: Method) -> measure.Warm:
 
 def decode_all(todo: Plan, about: dict, workdir: Path, console) -> list[dict]:
   """The comparison itself; rows are on disk as soon as they are there."""
-  rows: list[dict] = []
-  began = time.perf_counter()
-  groups = todo.groups()
-  for done, (prompts, repeat) in enumerate(
-    progress.track(groups, 'decode', console), 1
+  groups, began = todo.groups(), time.perf_counter()
+  files = [workdir / name for name in ('results.jsonl', 'outputs.jsonl')]
+  keys = [
+    [(method.name, prompt.id, repeat) for method in todo.methods for prompt in prompts]
+    for prompts, repeat in groups
+  ]
+  left = resume.left(files, groups, keys)
+  resume.mend(workdir / 'metrics.jsonl')
+  for number, (prompts, repeat) in enumerate(
+    progress.track(left, 'decode', console), len(groups) - len(left) + 1
   ):
     results = each_method(measure.run, todo, prompts, repeat)
-    new = records.results(todo, about, prompts, repeat, results)
-    rundir.append_lines(workdir / 'results.jsonl', new)
-    outputs = records.outputs(prompts, repeat, results)
-    rundir.append_lines(workdir / 'outputs.jsonl', outputs)
+    rows = records.results(todo, about, prompts, repeat, results)
+    rundir.append_lines(files[0], rows)
+    rundir.append_lines(files[1], records.outputs(prompts, repeat, results))
     elapsed = round(time.perf_counter() - began, 3)
-    metrics = {'groups_done': done, 'groups': len(groups), 'elapsed_s': elapsed}
+    metrics = {'groups_done': number, 'groups': len(groups), 'elapsed_s': elapsed}
     rundir.append_lines(workdir / 'metrics.jsonl', [metrics])
-    rows += new
-  return rows
+  return resume.read(files[0])
 
 
 def time_rounds(todo: Plan, workdir: Path, console) -> list[dict]:
   """Some prompts once more, round by round."""
-  rows: list[dict] = []
-  for prompts, repeat in progress.track(todo.phase_groups(), 'time rounds', console):
+  groups, file = todo.phase_groups(), workdir / 'phases.jsonl'
+  keys = [
+    [(method.name, tuple(p.id for p in prompts), repeat) for method in todo.methods]
+    for prompts, repeat in groups
+  ]
+  left = resume.left([file], groups, keys)
+  for prompts, repeat in progress.track(left, 'time rounds', console):
     results = each_method(measure.rounds, todo, prompts, repeat)
-    new = records.phases(prompts, repeat, results)
-    rundir.append_lines(workdir / 'phases.jsonl', new)
-    rows += new
-  return rows
+    rundir.append_lines(file, records.phases(prompts, repeat, results))
+  return resume.read(file)
 
 
 def each_method(

@@ -1,7 +1,8 @@
 """The directory of one run: what was asked, where it ran, and that it ended.
 
-`config.json`, `overrides.json` and `env.json` are written first, `done` last. A
-directory that holds the first three alone is free: nothing was measured there yet.
+`config.json`, `overrides.json` and `env.json` are written first, `done` last. A run
+that was killed goes on in the same directory, if what was asked and where it runs are
+the same; what an experiment finds there it keeps or starts over.
 """
 
 import contextlib
@@ -24,19 +25,39 @@ def create(workdir: str | Path, config, overrides: Mapping) -> Path:
   """Makes the directory and says what will run there.
 
   Raises:
-    ValueError: it already holds a run.
+    ValueError: it holds a finished run, or an unfinished one of something else.
   """
   path = Path(workdir)
   path.mkdir(parents=True, exist_ok=True)
-  if any(file.name not in FIRST for file in path.iterdir()):
-    ended = 'finished' if (path / 'done').exists() else 'unfinished'
+  if (path / 'done').exists():
     raise ValueError(
-      f'{path} already holds a run ({ended}): choose another --workdir or delete it'
+      f'{path} already holds a finished run: choose another --workdir or delete it'
     )
   contents = json.loads(config.to_json()), dict(overrides), environment()
+  if any(file.name not in FIRST for file in path.iterdir()):
+    _check_same(path, dict(zip(FIRST, contents)))
   for name, content in zip(FIRST, contents):
     write_json(path / name, content)
   return path
+
+
+def _check_same(path: Path, wanted: Mapping[str, dict]) -> None:
+  """Refuses to go on with an unfinished run that another one left."""
+  for name, now in wanted.items():
+    try:
+      then = json.loads((path / name).read_text())
+    except (OSError, ValueError) as error:
+      raise ValueError(
+        f'{path} holds files, but no {name} of a run: choose another --workdir'
+      ) from error
+    differing = sorted(k for k in now.keys() | then.keys() if now.get(k) != then.get(k))
+    if differing:
+      field = differing[0]
+      raise ValueError(
+        f'{path} holds an unfinished run with another {field} in {name}: '
+        f'{then.get(field)!r}, now {now.get(field)!r}; go on as it began, choose '
+        'another --workdir, or delete it'
+      )
 
 
 def finish(workdir: Path) -> None:
@@ -62,9 +83,11 @@ def environment() -> dict:
 
 
 def write_json(path: Path, content) -> None:
-  """Indented, with a newline at the end; NaN is an error."""
-  with opened(path, 'w') as file:
+  """Indented, with a newline at the end, all at once; NaN is an error."""
+  beside = path.with_name(f'{path.name}.new')
+  with opened(beside, 'w') as file:
     file.write(json.dumps(content, indent=2, allow_nan=False) + '\n')
+  os.replace(beside, path)
 
 
 def append_lines(path: Path, rows: Iterable[Mapping]) -> None:

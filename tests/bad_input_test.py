@@ -395,8 +395,14 @@ class TestExperiments:
 
   def test_a_directory_that_holds_a_run(self, tmp_path):
     (tmp_path / 'run').mkdir()
-    (tmp_path / 'run' / 'results.jsonl').touch()
-    with pytest.raises(ValueError, match='already holds a run'):
+    (tmp_path / 'run' / 'done').touch()
+    with pytest.raises(ValueError, match='already holds a finished run'):
+      a_run(tmp_path)
+
+  def test_a_directory_of_something_else(self, tmp_path):
+    (tmp_path / 'run').mkdir()
+    (tmp_path / 'run' / 'thesis.tex').touch()
+    with pytest.raises(ValueError, match='no config.json of a run: choose another'):
       a_run(tmp_path)
 
   def test_a_workdir_that_is_a_file(self, tmp_path):
