@@ -415,5 +415,6 @@ class TestExperiments:
     full.symlink_to('/dev/full')
     with pytest.raises(OSError, match='results.jsonl.*No space left'):
       rundir.append_lines(full, [{'method': 'm'}])
-    with pytest.raises(OSError, match='results.jsonl.*No space left'):
-      rundir.write_json(full, {})
+    (tmp_path / 'summary.json.new').symlink_to('/dev/full')
+    with pytest.raises(OSError, match='summary.json.*No space left'):
+      rundir.write_json(tmp_path / 'summary.json', {})
