@@ -314,8 +314,8 @@ class TestRunDirectory:
     assert json.loads((workdir / 'env.json').read_text())['versions']['jax']
     rundir.create(workdir, config, {'seed': 4})  # nothing was measured yet
     rundir.append_lines(workdir / 'results.jsonl', [{'method': 'm'}])
-    with pytest.raises(ValueError, match=r'\(unfinished\): choose another'):
+    with pytest.raises(ValueError, match='another seed in overrides.json: 4, now None'):
       rundir.create(workdir, config, {})
     rundir.finish(workdir)
-    with pytest.raises(ValueError, match=r'\(finished\): choose another'):
+    with pytest.raises(ValueError, match='finished run: choose another'):
       rundir.create(workdir, config, {})
