@@ -219,6 +219,21 @@ def _decode(case: Case, rows: Sequence[Row], **other) -> list[api.Completion]:
   return [finish(begin(case, row, known=told, **other), row)[0] for row, told in parts]
 
 
+def greedy_trace(best, tokens, cap: int) -> list[int]:
+  """The trace of a greedy row whose drafter, at its i-th new token, holds best[i] best.
+
+  best 4 4 8, tokens 4 4 5, cap 2 -> 1 2 0
+  """
+  trace: list[int] = []
+  while len(trace) < len(tokens):
+    here = len(trace)
+    ahead = range(here, min(here + cap, len(tokens) - 1))
+    wrong = [i for i in ahead if best[i] != tokens[i]]
+    accepted = (wrong[0] if wrong else ahead.stop) - here
+    trace += [*range(1, accepted + 1), 0]
+  return trace
+
+
 @functools.cache
 def compile_pair(drafter: str, rule: str) -> None:
   """Compiles both programs, side by side."""

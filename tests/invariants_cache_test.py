@@ -1,6 +1,8 @@
 """Drafters that keep keys and values, on a transformer: their caches stay right."""
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 import pytest
 
 import specjax
@@ -9,6 +11,7 @@ from specjax.drafters.self_speculative import SelfSpeculative
 from specjax.testing.tiny import tiny_model
 from specjax.verifiers.gumbel import Gumbel
 from specjax.verifiers.rejection import Rejection
+from tests.decode_matrix import greedy_trace
 
 pytestmark = pytest.mark.usefixtures('compile_quickly')
 
@@ -34,6 +37,29 @@ def check_text(done, settings, *, sampled: bool) -> None:
       assert done[row].tokens == base[row].tokens
 
 
+def best_after_each(params, prompt, tokens) -> np.ndarray:
+  """The most likely token at each new token's place, from one pass over the text."""
+  text = np.zeros((1, 256), np.int32)
+  text[0, : len(prompt) + NEW] = prompt + tokens
+  logits = one_pass(params, text)[0]
+  return np.argmax(logits, axis=-1)[len(prompt) - 1 :][:NEW]
+
+
+@jax.jit
+def one_pass(params, text):
+  """Logits of whole texts [1, 256], scored at once from an empty cache."""
+  return MODEL.target(
+    params,
+    text,
+    jnp.arange(256)[None],
+    MODEL.target.init_cache(1, 256),
+    slots=jnp.zeros(1, jnp.int32),
+    ancestors=None,
+    logits_at=None,
+    features_at=(),
+  ).logits
+
+
 def check_some_accepted(done) -> None:
   accepted = sum(completion.accepted for completion in done)
   assert 0 < accepted < sum(completion.drafted for completion in done)
@@ -57,6 +83,10 @@ class TestDraftModel:
     done = decode(self.DRAFTER, verifier, NEAR, **settings)
     check_text(done, settings, sampled=verifier.shared_noise)
     check_some_accepted(done)
+    for row, temperature in enumerate(settings['temperature']):
+      if temperature == 0:
+        best = best_after_each(NEAR, PROMPTS[row], done[row].tokens)
+        assert done[row].trace == greedy_trace(best, done[row].tokens, K)
 
 
 @pytest.mark.parametrize('settings', MIXED, ids=['sampled', 'greedy'])

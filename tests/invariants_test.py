@@ -7,6 +7,7 @@ import pytest
 
 from specjax import sampling
 from tests.decode_matrix import (
+  CASES,
   MODEL,
   NEW,
   OTHER,
@@ -17,12 +18,18 @@ from tests.decode_matrix import (
   V,
   decode,
   every_case,
+  greedy_trace,
   plain,
   wide_cases,
 )
 
 pytestmark = pytest.mark.usefixtures('compile_quickly')
 ALL_CAPS = 1, 4, 8
+drafting_cases = pytest.mark.parametrize(
+  'case',
+  [case for case in CASES if case.drafter in ('draft_model', 'self_speculative')],
+  ids=str,
+)
 
 
 def texts(completions) -> list[list[int]]:
@@ -92,6 +99,20 @@ def test_a_bias_is_an_edit_of_the_logits_of_target_and_draft_model(case):
     got = decode(case, biased)
     assert texts(got) == texts(want)
     assert [done.trace for done in got] == [done.trace for done in want]
+
+
+@drafting_cases
+def test_greedy_drafts_are_what_the_drafter_finds_best_after_the_same_text(case):
+  tables = MODEL.params[:1] if case.drafter == 'self_speculative' else OTHER
+  for rows in case.mixtures():
+    bias = np.asarray(sampling.bias_rows([dict(r.logit_bias) for r in rows], 3, V))
+    for row, added, done in zip(rows, bias, decode(case, rows)):
+      best, text = np.argmax(sum(tables) + added, axis=-1), [0, *row.prompt]
+      text += done.tokens
+      drafts = [best[a, b] for a, b in zip(text[-NEW - 2 :], text[-NEW - 1 : -1])]
+      cap = min(row.cap, case.num_draft)
+      if row.temperature == 0:
+        assert done.trace == greedy_trace(drafts, done.tokens, cap), row
 
 
 @pytest.mark.parametrize('wide', [True, False], ids=['wide', 'narrow'])
