@@ -1,0 +1,130 @@
+"""Drafts looked at on the host: are they well-formed, equal, drawn from their law?"""
+
+import numpy as np
+from scipy import stats
+
+from specjax import trees
+from specjax.types import Draft
+
+
+def check_types(draft: Draft, num_draft: int, num_nodes: int, batch: int) -> None:
+  """Raises AssertionError where a shape or type is not that of `specjax.types.Draft`.
+
+  Args:
+    draft: arrays, or the shapes of `jax.eval_shape`.
+    num_draft, num_nodes: what the drafter declares: buffers have room for no more.
+  """
+  nodes = draft.tokens.shape[-1]
+  assert nodes <= num_nodes, f'{nodes} nodes, it declares num_nodes = {num_nodes}'
+  want = dict(tokens=('int32', (batch, nodes)), num_valid=('int32', (batch,)))
+  if draft.vocab is not None:
+    want['vocab'] = 'int32', (len(draft.vocab),)
+  if draft.log_q is not None:
+    width = draft.log_q.shape[-1] if draft.vocab is None else len(draft.vocab)
+    want['log_q'] = 'float32', (batch, nodes, width)
+  for name, (dtype, shape) in want.items():
+    _check_array(name, getattr(draft, name), dtype, shape)
+  static, grown = draft.tree.static, draft.tree.grown
+  assert (static is None) != (grown is None), 'a tree is either static or grown'
+  if grown is not None:
+    _check_array('tree.grown', grown, 'int32', (batch, nodes))
+  if static is not None:
+    assert len(static) == nodes, f'{nodes} tokens on a tree of {len(static)} nodes'
+    depth = trees.max_depth(draft.tree)
+    assert depth <= num_draft, f'{depth} deep, it declares num_draft = {num_draft}'
+
+
+def _check_array(name: str, array, dtype: str, shape: tuple[int, ...]) -> None:
+  got = f'{array.dtype}{list(array.shape)}'
+  assert got == f'{dtype}{list(shape)}', f'{name} is {got}, not {dtype}{list(shape)}'
+
+
+def check_values(draft: Draft, vocab_size: int) -> None:
+  """Raises AssertionError where a number is out of its range.
+
+  Tokens of all nodes, since the target scores them all; laws of those that count.
+  """
+  batch, nodes = draft.tokens.shape
+  low, high = np.min(draft.tokens, initial=0), np.max(draft.tokens, initial=0)
+  assert 0 <= low and high < vocab_size, (
+    f'tokens from {low} to {high}, the target knows 0 to {vocab_size - 1}; those of '
+    'nodes that do not count are scored as well'
+  )
+  few, many = draft.num_valid.min(), draft.num_valid.max()
+  assert 0 <= few and many <= nodes, f'num_valid from {few} to {many} of {nodes} nodes'
+  parents = np.asarray(trees.parents(draft.tree, batch))
+  above = (parents >= -1) & (parents < np.arange(nodes))
+  valid = np.arange(nodes) < draft.num_valid[:, None]
+  assert np.all(above | ~valid), 'a parent stands behind its child'
+  if draft.log_q is None:
+    return
+  if draft.vocab is not None:
+    known = np.unique(draft.vocab)
+    assert len(known) == len(draft.vocab), 'vocab names a token twice'
+    assert 0 <= known[0] and known[-1] < vocab_size, 'vocab is not within the target'
+    assert np.all(np.isin(draft.tokens, known) | ~valid), 'a token outside its vocab'
+  total = np.exp(draft.log_q.astype(np.float64)).sum(axis=-1)
+  assert np.all((np.abs(total - 1) < 1e-4) | ~valid), (
+    f'log_q is not normalised: it sums to {total[valid].min()} .. {total[valid].max()}'
+  )
+  own = np.take_along_axis(np.asarray(draft.log_q), columns(draft)[..., None], axis=-1)
+  own = own[..., 0]
+  assert np.all((own > -np.inf) | ~valid), 'a token was drafted that log_q rules out'
+
+
+def columns(draft: Draft) -> np.ndarray:
+  """Where each node's token stands in log_q, int[B, N]."""
+  if draft.vocab is None:
+    return np.asarray(draft.tokens)
+  return np.argmax(draft.vocab == draft.tokens[..., None], axis=-1)
+
+
+def difference(one: Draft, other: Draft, row: int, other_row: int) -> str | None:
+  """Says how the valid nodes of two rows differ; log q by more than 1e-5 counts."""
+  valid = one.num_valid[row]
+  tokens, others = one.tokens[row][:valid], other.tokens[other_row]
+  others = others[: other.num_valid[other_row]]
+  if tokens.tolist() != others.tolist():
+    return f'{tokens.tolist()} was drafted, but {others.tolist()}'
+  parents = [
+    np.asarray(trees.parents(draft.tree, len(draft.tokens)))[at, :valid]
+    for draft, at in ((one, row), (other, other_row))
+  ]
+  if np.any(parents[0] != parents[1]):
+    return f'the tree had parents {parents[0].tolist()}, but {parents[1].tolist()}'
+  if one.log_q is None or other.log_q is None:
+    return None if one.log_q is other.log_q else 'log_q was None only once:'
+  log_q, log_r = one.log_q[row, :valid], other.log_q[other_row, :valid]
+  if np.allclose(log_q, log_r, rtol=0, atol=1e-5):
+    return None
+  with np.errstate(invalid='ignore'):
+    most = np.nanmax(np.abs(log_q - log_r))
+  return f'log_q was another by up to {most:.2g} than'
+
+
+def places_in_law(draft: Draft, rng: np.random.Generator) -> np.ndarray:
+  """Where each token fell in [0, 1), its law laid out likeliest first; float[B, N].
+
+  Uniform exactly if tokens were drawn from log_q. NaN for nodes that do not count, and
+  for all but the first of several siblings: those may be drawn without replacement.
+  """
+  index, q = columns(draft)[..., None], np.exp(np.asarray(draft.log_q, np.float64))
+  own = np.take_along_axis(q, index, axis=-1)
+  before = (q > own) | ((q == own) & (np.arange(q.shape[-1]) < index))
+  place = np.sum(q * before, axis=-1) + rng.random(index.shape[:-1]) * own[..., 0]
+  batch, nodes = draft.tokens.shape
+  parents = np.asarray(trees.parents(draft.tree, batch))
+  elder = np.tril(np.ones((nodes, nodes), bool), -1)  # [n, m]: m stands before n
+  sibling = np.any((parents[:, :, None] == parents[:, None]) & elder, axis=-1)
+  counts = np.arange(nodes) < draft.num_valid[:, None]
+  return np.where(counts & ~sibling, place, np.nan)
+
+
+def p_value_of_uniform(points: np.ndarray, bins: int) -> float:
+  """Chi-square of float[R, d] against the uniform law on [0, 1)^d; NaN rows are out."""
+  points = points[~np.any(np.isnan(points), axis=1)]
+  dims = points.shape[1]
+  seen, _ = np.histogramdd(points, bins=[np.linspace(0, 1 + 1e-6, bins + 1)] * dims)
+  if len(points) < 5 * seen.size:
+    return 1.0  # too few to tell
+  return float(stats.chisquare(seen.ravel()).pvalue)
