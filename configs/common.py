@@ -21,6 +21,9 @@ def compare() -> ml_collections.ConfigDict:
   c.split = 'all'
   # 0 = all; otherwise spread evenly over the tasks.
   c.num_prompts = 0
+  # How many turns of a conversation are asked; 0 = all. A later turn continues the
+  # baseline's answers, for every method.
+  c.turns = 0
   c.max_new_tokens = 128
   c.temperature = 0.0
   # Filters of the rows above temperature 0, for the baseline too: 0, 1 and 0 are off.

@@ -32,7 +32,7 @@ from experiments import (
 )
 from experiments.measure import Batch
 from experiments.methods import Method
-from experiments.plan import Plan
+from experiments.plan import Answers, Group, Plan
 from experiments.questions import Prompt
 from specjax.drafters.oracle import Oracle
 from specjax.model import Model
@@ -75,8 +75,8 @@ def compare(
 def warmed_up(todo: Plan, method: Method) -> measure.Warm:
   """Compiles a method on a few tokens."""
   bench = dataclasses.replace(todo.bench, max_new_tokens=WARM_UP)
-  short = todo.ids[todo.batches[0][0].index][:WARM_UP]
   size = len(todo.batches[0])
+  short = todo.batch(Group([todo.batches[0][0]], 0, 1), '', {}).prompts[0][:WARM_UP]
   batch = Batch([short] * size, [0] * size)
   return measure.warm_up(bench, method, batch, with_rounds=todo.phase_prompts > 0)
 
@@ -85,19 +85,22 @@ def decode_all(todo: Plan, about: dict, workdir: Path, console) -> list[dict]:
   """The comparison itself; rows are on disk as soon as they are there."""
   groups, began = todo.groups(), time.perf_counter()
   files = [workdir / name for name in ('results.jsonl', 'outputs.jsonl')]
+  names = [method.name for method in todo.methods]
   keys = [
-    [(method.name, prompt.id, repeat) for method in todo.methods for prompt in prompts]
-    for prompts, repeat in groups
+    [(name, prompt.id, repeat, turn) for name in names for prompt in prompts]
+    for prompts, repeat, turn in groups
   ]
   left = resume.left(files, groups, keys)
   resume.mend(workdir / 'metrics.jsonl')
-  for number, (prompts, repeat) in enumerate(
+  answers = {records.key(row): row['tokens'] for row in resume.read(files[1])}
+  for number, group in enumerate(
     progress.track(left, 'decode', console), len(groups) - len(left) + 1
   ):
-    results = each_method(measure.run, todo, prompts, repeat)
-    rows = records.results(todo, about, prompts, repeat, results)
-    rundir.append_lines(files[0], rows)
-    rundir.append_lines(files[1], records.outputs(prompts, repeat, results))
+    results = each_method(measure.run, todo, group, answers)
+    rundir.append_lines(files[0], records.results(todo, about, group, results))
+    outputs = records.outputs(group, results)
+    rundir.append_lines(files[1], outputs)
+    answers |= {records.key(row): row['tokens'] for row in outputs}
     elapsed = round(time.perf_counter() - began, 3)
     metrics = {'groups_done': number, 'groups': len(groups), 'elapsed_s': elapsed}
     rundir.append_lines(workdir / 'metrics.jsonl', [metrics])
@@ -107,26 +110,27 @@ def decode_all(todo: Plan, about: dict, workdir: Path, console) -> list[dict]:
 def time_rounds(todo: Plan, workdir: Path, console) -> list[dict]:
   """Some prompts once more, round by round."""
   groups, file = todo.phase_groups(), workdir / 'phases.jsonl'
+  names = [method.name for method in todo.methods]
   keys = [
-    [(method.name, tuple(p.id for p in prompts), repeat) for method in todo.methods]
-    for prompts, repeat in groups
+    [(name, tuple(p.id for p in prompts), repeat, turn) for name in names]
+    for prompts, repeat, turn in groups
   ]
   left = resume.left([file], groups, keys)
-  for prompts, repeat in progress.track(left, 'time rounds', console):
-    results = each_method(measure.rounds, todo, prompts, repeat)
-    rundir.append_lines(file, records.phases(prompts, repeat, results))
+  for group in progress.track(left, 'time rounds', console):
+    results = each_method(measure.rounds, todo, group, {})
+    rundir.append_lines(file, records.phases(group, results))
   return resume.read(file)
 
 
-def each_method(
-  action: Callable, todo: Plan, prompts: list[Prompt], repeat: int
-) -> dict:
-  """{name: action's result} of all methods on a batch, in the order they ran."""
-  batch = todo.batch(prompts, repeat)
-  rng = np.random.default_rng([todo.seed, prompts[0].index, repeat])
+def each_method(action: Callable, todo: Plan, group: Group, answers: Answers) -> dict:
+  """{name: action's result} of all methods on a group, in the order they ran."""
+  rng = np.random.default_rng(
+    [todo.seed, group.prompts[0].index, group.repeat, group.turn]
+  )
   done: dict = {}
   for method in in_order(todo.methods, rng):
     baseline = methods.baseline_of(method, todo.methods).name
+    batch = todo.batch(group, baseline, answers)
     known = done[baseline].text if isinstance(method.drafter, Oracle) else None
     done[method.name] = action(todo.bench, method, batch, known)
   return done

@@ -69,7 +69,7 @@ def prepare(model: specjax.Model) -> Callable[[], Iterator]:
   (parsed,) = methods.parse(asked, _TEMPERATURE.value, model).values()
   return lambda: specjax.stream(
     model,
-    questions.token_ids(model, _PROMPT.value),
+    questions.token_ids(model, [_PROMPT.value]),
     drafter=parsed.drafter,
     drafter_params=parsed.params,
     verifier=parsed.verifier,

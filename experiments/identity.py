@@ -66,7 +66,7 @@ def run(config, workdir: Path) -> None:
   model = specjax.load(config.target)
   parsed = methods.parse({'method': config.method}, 0.0, model)
   method = parsed['method']
-  ids = sorted((questions.token_ids(model, p.turns[0]) for p in chosen), key=len)
+  ids = sorted((questions.token_ids(model, p.turns[:1]) for p in chosen), key=len)
   size = config.batch_size
   groups = [ids[start : start + size] for start in range(0, len(ids), size)]
   batches = [

@@ -47,6 +47,7 @@ class Batch:
 class Result:
   """One method on one batch, read from the device."""
 
+  prompts: list[list[int]]
   text: np.ndarray  # int32[B, L] prompt and output: what an oracle is given
   outputs: list[list[int]]  # B rows of new tokens
   traces: list[list[int]]  # for each of them: 0 or its draft depth
@@ -84,6 +85,7 @@ def run(bench: Bench, method: Method, batch: Batch, known: Any = None) -> Result
   text, trace, lengths, stats = jax.device_get(parts)
   new = [slice(len(p), length) for p, length in zip(batch.prompts, lengths)]
   return Result(
+    prompts=batch.prompts,
     text=text,
     outputs=[row[part].tolist() for row, part in zip(text, new)],
     traces=[row[part].tolist() for row, part in zip(trace, new)],
@@ -177,13 +179,23 @@ def _seconds(function, *args) -> float:
   return time.perf_counter() - began
 
 
-def seeds(seed: int, indices: Sequence[int], repeats: int) -> np.ndarray:
-  """uint32[P, R]: prompt i, repeat r has seed fold_in(seed, i, r)."""
+def seeds(
+  seed: int, indices: Sequence[int], repeats: int, turns: int = 1
+) -> np.ndarray:
+  """uint32[P, R, T]: prompt i, repeat r has seed fold_in(seed, i, r).
 
-  def one(index: Array, repeat: Array) -> Array:
+  A later turn t has fold_in(seed, i, r, t).
+  """
+
+  def one(index: Array, repeat: Array, turn: Array) -> Array:
     key = jax.random.fold_in(jax.random.key(seed, impl='threefry2x32'), index)
-    return jax.random.bits(jax.random.fold_in(key, repeat), dtype=jnp.uint32)
+    first = jax.random.fold_in(key, repeat)
+    later = jax.random.fold_in(first, turn)
+    bits = lambda key: jax.random.bits(key, dtype=jnp.uint32)
+    return jnp.where(turn == 1, bits(first), bits(later))
 
-  over_repeats = jax.vmap(one, (None, 0))
-  table = jax.vmap(over_repeats, (0, None))
-  return np.asarray(table(jnp.asarray(indices), jnp.arange(repeats)))
+  over_turns = jax.vmap(one, (None, None, 0))
+  over_repeats = jax.vmap(over_turns, (None, 0, None))
+  table = jax.vmap(over_repeats, (0, None, None))
+  numbers = jnp.asarray(indices), jnp.arange(repeats), jnp.arange(1, turns + 1)
+  return np.asarray(table(*numbers))

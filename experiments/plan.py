@@ -4,12 +4,24 @@ import dataclasses
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from experiments import measure, methods, questions
 from experiments.measure import Batch, Bench
 from experiments.methods import Method
 from experiments.questions import Prompt
 from specjax.model import Model
+
+RETOKENISED = 16  # tokens that an answer may gain when its text is tokenised again
+Answers = Mapping[tuple[str, int, int, int], Sequence[int]]  # see records.key
+
+
+class Group(NamedTuple):
+  """What every method runs on, one after the other."""
+
+  prompts: list[Prompt]
+  repeat: int
+  turn: int  # from 1
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -19,32 +31,43 @@ class Plan:
   bench: Bench
   methods: list[Method]
   batches: list[list[Prompt]]
-  ids: Mapping[int, list[int]]  # a prompt's index -> its tokens
-  seeds: Mapping[int, list[int]]  # a prompt's index -> one seed a repeat
+  seeds: Mapping[int, list[list[int]]]  # a prompt's index -> seeds [repeat][turn - 1]
   repeats: int
   phase_prompts: int
   seed: int
   config_hash: str  # names the config in every row of results
 
-  def batch(self, chosen: Sequence[Prompt], repeat: int) -> Batch:
-    """Tokens and seeds of some prompts."""
-    tokens = [self.ids[prompt.index] for prompt in chosen]
-    return Batch(tokens, [self.seeds[prompt.index][repeat] for prompt in chosen])
+  def batch(self, group: Group, baseline: str, answers: Answers) -> Batch:
+    """Tokens and seeds of a group; a later turn continues the baseline's answers."""
+    prompts, repeat, turn = group
+    earlier = lambda p: [answers[baseline, p.id, repeat, t] for t in range(1, turn)]
+    return Batch(
+      prompts=[
+        questions.token_ids(self.bench.model, p.turns[:turn], earlier(p))
+        for p in prompts
+      ],
+      seeds=[self.seeds[p.index][repeat][turn - 1] for p in prompts],
+    )
 
   @property
   def stop_ids(self) -> tuple[int, ...]:
     """Tokens that end an answer."""
     return self.bench.model.tokenizer.stop_ids
 
-  def groups(self) -> list[tuple[list[Prompt], int]]:
-    """(prompts, repeat): what all methods run on, one after the other."""
-    return [(batch, r) for batch in self.batches for r in range(self.repeats)]
+  def groups(self) -> list[Group]:
+    """All that is decoded; the turns of a conversation follow one another."""
+    return [
+      Group(batch, repeat, turn)
+      for batch in self.batches
+      for repeat in range(self.repeats)
+      for turn in range(1, len(batch[0].turns) + 1)
+    ]
 
-  def phase_groups(self) -> list[tuple[list[Prompt], int]]:
-    """Those groups of the first repeat whose rounds are timed, spread evenly."""
+  def phase_groups(self) -> list[Group]:
+    """First turns of the first repeat whose rounds are timed, spread evenly."""
     total = len(self.batches)
     count = min(-(-self.phase_prompts // len(self.batches[0])), total)
-    return [(self.batches[i * total // count], 0) for i in range(count)]
+    return [Group(self.batches[i * total // count], 0, 1) for i in range(count)]
 
 
 def make(model: Model, chosen: Sequence[Prompt], config) -> Plan:
@@ -59,11 +82,15 @@ def make(model: Model, chosen: Sequence[Prompt], config) -> Plan:
   """
   _check_numbers(config, len(chosen))
   known = methods.parse(config.methods.to_dict(), config.temperature, model)
-  ids = {p.index: questions.token_ids(model, p.turns[0]) for p in chosen}
-  _check_context(model, chosen, ids, config.max_new_tokens)
-  longest = max(map(len, ids.values())) + config.max_new_tokens
-  seeds = measure.seeds(config.seed, list(ids), config.repeats)
+  if config.turns:
+    chosen = [dataclasses.replace(p, turns=p.turns[: config.turns]) for p in chosen]
+  longest = _check_context(model, chosen, config.max_new_tokens)
+  indices = [prompt.index for prompt in chosen]
+  turns = max(len(prompt.turns) for prompt in chosen)
+  seeds = measure.seeds(config.seed, indices, config.repeats, turns)
   size = config.batch_size
+  batches = [list(chosen[i : i + size]) for i in range(0, len(chosen), size)]
+  _check_turns(batches)
   return Plan(
     bench=Bench(
       model,
@@ -72,9 +99,8 @@ def make(model: Model, chosen: Sequence[Prompt], config) -> Plan:
       filters={name: config[name] for name in ('top_k', 'top_p', 'min_p')},
     ),
     methods=methods.choose(known, config.only),
-    batches=[list(chosen[i : i + size]) for i in range(0, len(chosen), size)],
-    ids=ids,
-    seeds={index: row.tolist() for index, row in zip(ids, seeds)},
+    batches=batches,
+    seeds={index: table.tolist() for index, table in zip(indices, seeds)},
     repeats=config.repeats,
     phase_prompts=config.phase_prompts,
     seed=config.seed,
@@ -84,6 +110,7 @@ def make(model: Model, chosen: Sequence[Prompt], config) -> Plan:
 
 def _check_numbers(config, count: int) -> None:
   least = dict(max_new_tokens=1, batch_size=1, repeats=1, phase_prompts=0, seed=0)
+  least['turns'] = 0
   if config.seed >= 2**32:
     raise ValueError(f'seed must be below 2**32, got {config.seed}')
   for name, low in least.items():
@@ -96,15 +123,33 @@ def _check_numbers(config, count: int) -> None:
     )
 
 
-def _check_context(model: Model, chosen, ids: Mapping, max_new_tokens: int) -> None:
+def _check_turns(batches: Sequence[Sequence[Prompt]]) -> None:
+  for batch in batches:
+    turns = {prompt.id: len(prompt.turns) for prompt in batch}
+    if len(set(turns.values())) > 1:
+      raise ValueError(
+        f'a batch mixes prompts of several numbers of turns ({turns} by id): '
+        'set turns=1 or batch_size=1'
+      )
+
+
+def _check_context(model: Model, chosen: Sequence[Prompt], max_new_tokens: int) -> int:
+  """Tokens that the longest conversation may have, its last answer included."""
+  longest = {
+    prompt.id: len(questions.token_ids(model, prompt.turns, [[]] * (turns - 1)))
+    + (turns - 1) * (max_new_tokens + RETOKENISED)
+    for prompt in chosen
+    for turns in [len(prompt.turns)]
+  }
   room = model.target.max_positions - max_new_tokens
-  too_long = [prompt.id for prompt in chosen if len(ids[prompt.index]) > room]
+  too_long = [prompt_id for prompt_id, length in longest.items() if length > room]
   if too_long:
     raise ValueError(
       f'the context is {model.target.max_positions} tokens, of which max_new_tokens '
       f'takes {max_new_tokens}: prompts may have {room}, but question_ids {too_long} '
-      'have more; lower max_new_tokens or leave them out of the prompt file'
+      'may have more; lower max_new_tokens, or leave them out of the prompt file'
     )
+  return max(longest.values()) + max_new_tokens
 
 
 def _hash(config) -> str:

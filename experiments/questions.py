@@ -2,11 +2,12 @@
 
 {"question_id": 81, "category": "writing", "turns": ["...", "..."]}
 
-Comparisons use the first turn.
+A later turn continues the conversation; statistics take all turns as one question.
 """
 
 import collections
 import dataclasses
+import itertools
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -87,10 +88,24 @@ def select(prompts: Sequence[Prompt], num_prompts: int, split: str) -> list[Prom
   return sorted(chosen, key=lambda prompt: prompt.index)
 
 
-def token_ids(model: Model, prompt: str) -> list[int]:
-  """A user message in the model's chat template, or plain where it has none."""
-  has_chat = model.tokenizer.chat_template is not None
-  return model.chat(prompt) if has_chat else model.tokenizer.encode(prompt)
+def token_ids(
+  model: Model, turns: Sequence[str], answers: Sequence[Sequence[int]] = ()
+) -> list[int]:
+  """A conversation in the model's chat template, or plain where it has none.
+
+  Args:
+    turns: user messages; the last one is to be answered.
+    answers: tokens of the answers to the others.
+  """
+  texts = [turns[0]]
+  for answer, turn in zip(answers, turns[1:], strict=True):
+    texts += [model.tokenizer.decode(answer), turn]
+  if model.tokenizer.chat_template is None:
+    return model.tokenizer.encode('\n\n'.join(texts))
+  roles = itertools.cycle(['user', 'assistant'])
+  return model.tokenizer.chat(
+    [{'role': role, 'content': text} for role, text in zip(roles, texts)]
+  )
 
 
 def _parse(line: str, index: int) -> Prompt:

@@ -1,13 +1,12 @@
 """What is written down of a comparison: the rows of its JSONL files."""
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from experiments import methods
 from experiments.measure import Result, Rounds, Warm
 from experiments.methods import Method
-from experiments.plan import Plan
-from experiments.questions import Prompt
+from experiments.plan import Group, Plan
 from specjax import stats
 
 
@@ -34,12 +33,12 @@ def method(ours: Method, todo: Plan, warm: Warm) -> dict:
 def results(
   todo: Plan,
   about: Mapping[str, dict],
-  prompts: list[Prompt],
-  repeat: int,
+  group: Group,
   done: Mapping[str, Result],
 ) -> list[dict]:
-  """Rows of results.jsonl: a batch's methods, in the order they ran, by prompt."""
+  """Rows of results.jsonl: a group's methods, in the order they ran, by prompt."""
   rows = []
+  prompts, repeat, turn = group
   for order, (name, result) in enumerate(done.items()):
     for row, prompt in enumerate(prompts):
       base = done[about[name]['against']].outputs[row]
@@ -53,19 +52,19 @@ def results(
           'category': prompt.category,
           'task': prompt.task,
           'split': prompt.split,
-          'turn': 1,
+          'turn': turn,
           'repeat': repeat,
-          'seed': todo.seeds[prompt.index][repeat],
+          'seed': todo.seeds[prompt.index][repeat][turn - 1],
           'order': order,
           'batch': prompts[0].index,  # rows with the same one share their times
           'temperature': about[name]['temperature'],
           'batch_size': len(prompts),
           'num_draft': about[name]['num_draft'],
-          'prompt_tokens': len(todo.ids[prompt.index]),
+          'prompt_tokens': len(result.prompts[row]),
           'prefill_s': result.prefill_s,
           'decode_s': result.decode_s,
           **_counts(result, row),
-          **_traced(todo.ids[prompt.index], result.outputs[row], result.traces[row]),
+          **_traced(result, row),
           **_text(result.outputs[row], base if about[name]['same_text'] else None),
           'truncated': result.outputs[row][-1] not in todo.stop_ids,
           'config_hash': todo.config_hash,
@@ -74,24 +73,36 @@ def results(
   return rows
 
 
-def outputs(
-  prompts: list[Prompt], repeat: int, done: Mapping[str, Result]
-) -> Iterable[dict]:
+def outputs(group: Group, done: Mapping[str, Result]) -> list[dict]:
   """Rows of outputs.jsonl: what was written, so that it can be verified later."""
-  for name, result in done.items():
-    for prompt, tokens in zip(prompts, result.outputs):
-      yield dict(method=name, prompt_id=prompt.id, repeat=repeat, tokens=tokens)
+  prompts, repeat, turn = group
+  named = lambda name, prompt: dict(
+    method=name, prompt_id=prompt.id, repeat=repeat, turn=turn
+  )
+  return [
+    named(name, prompt) | {'tokens': tokens}
+    for name, result in done.items()
+    for prompt, tokens in zip(prompts, result.outputs)
+  ]
 
 
-def phases(
-  prompts: list[Prompt], repeat: int, done: Mapping[str, Rounds]
-) -> list[dict]:
-  """Rows of phases.jsonl: a batch's methods, each round timed."""
+def key(row: Mapping) -> tuple:
+  """What names a row of results or outputs: method, prompt id, repeat, turn.
+
+  And a row of phases: the prompts' ids in place of one.
+  """
+  prompt = row['prompt_id'] if 'prompt_id' in row else tuple(row['prompt_ids'])
+  return row['method'], prompt, row['repeat'], row['turn']
+
+
+def phases(group: Group, done: Mapping[str, Rounds]) -> list[dict]:
+  """Rows of phases.jsonl: a group's methods, each round timed."""
   return [
     {
       'method': name,
-      'prompt_ids': [prompt.id for prompt in prompts],
-      'repeat': repeat,
+      'prompt_ids': [prompt.id for prompt in group.prompts],
+      'repeat': group.repeat,
+      'turn': group.turn,
       'draft_s': rounds.draft_s,
       'round_s': rounds.round_s,
       'round_drafted': rounds.round_drafted,
@@ -115,10 +126,13 @@ def _counts(result: Result, row: int) -> dict:
   }
 
 
-def _traced(prompt: list[int], tokens: list[int], trace: list[int]) -> dict:
+def _traced(result: Result, row: int) -> dict:
+  trace = result.traces[row]
   calls, emitted = stats.by_position(trace)
   return {
-    'accepted_from': stats.accepted_from(prompt, tokens, trace),
+    'accepted_from': stats.accepted_from(
+      result.prompts[row], result.outputs[row], trace
+    ),
     'calls_by_position': calls,
     'tokens_by_position': emitted,
   }

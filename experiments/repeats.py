@@ -1,13 +1,13 @@
-"""Rows of results joined to questions: a prompt with its repeats; see statistics.md.
+"""Rows of results joined to questions: a prompt, its turns and repeats (statistics.md).
 
-A question's time is the median over repeats of the time per token, times its mean
-number of tokens: at temperature 0, where repeats give the same text, that is the median
-time.
+A turn's time is the median over repeats of the time per token, times its mean number of
+tokens: at temperature 0, where repeats give the same text, that is the median time. A
+question's time is that of all its turns.
 """
 
 import dataclasses
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -67,31 +67,49 @@ def each_speed(questions: Sequence[Question]) -> np.ndarray:
   return tokens / np.sum([question.each_decode_s for question in questions], axis=0)
 
 
-def _question(repeats: Sequence[dict]) -> Question:
-  tokens = statistics.fmean(row['new_tokens'] for row in repeats)
-  time = lambda seconds: (
-    tokens * statistics.median(seconds(row) / row['new_tokens'] for row in repeats)
+def _question(rows: Sequence[dict]) -> Question:
+  """Rows of one prompt: its repeats, and of each of them all turns."""
+  turns = [
+    [row for row in rows if row['turn'] == turn]
+    for turn in sorted({row['turn'] for row in rows})
+  ]
+  decode, total = (
+    (lambda row: row['decode_s']),
+    (lambda row: row['prefill_s'] + row['decode_s']),
   )
-  counts = [_counts(row) for row in repeats]
+  counts = [_counts(row) for row in rows]
+  repeats = len(turns[0])
+  each = lambda field: [
+    sum(turn[repeat][field] for turn in turns) for repeat in range(repeats)
+  ]
   return Question(
-    prompt_id=repeats[0]['prompt_id'],
-    task=repeats[0]['task'],
-    batch=repeats[0]['batch'],
-    new_tokens=tokens,
-    decode_s=time(lambda row: row['decode_s']),
-    total_s=time(lambda row: row['prefill_s'] + row['decode_s']),
-    counts={name: np.mean([c[name] for c in counts], axis=0) for name in counts[0]},
+    prompt_id=rows[0]['prompt_id'],
+    task=rows[0]['task'],
+    batch=rows[0]['batch'],
+    new_tokens=sum(map(_tokens, turns)),
+    decode_s=sum(_seconds(turn, decode) for turn in turns),
+    total_s=sum(_seconds(turn, total) for turn in turns),
+    counts={n: np.sum([c[n] for c in counts], axis=0) / repeats for n in counts[0]},
     identical=[
       row['identical_to_baseline']
-      for row in repeats
+      for row in rows
       if row['identical_to_baseline'] is not None
     ],
     degenerate=any(
-      row['repeat8'] > REPETITIVE or row['loop_onset'] is not None for row in repeats
+      row['repeat8'] > REPETITIVE or row['loop_onset'] is not None for row in rows
     ),
-    each_tokens=[row['new_tokens'] for row in repeats],
-    each_decode_s=[row['decode_s'] for row in repeats],
+    each_tokens=each('new_tokens'),
+    each_decode_s=each('decode_s'),
   )
+
+
+def _tokens(repeats: Sequence[dict]) -> float:
+  return statistics.fmean(row['new_tokens'] for row in repeats)
+
+
+def _seconds(repeats: Sequence[dict], of: Callable[[dict], float]) -> float:
+  """The median time per token, times the mean number of tokens."""
+  return _tokens(repeats) * statistics.median(of(r) / r['new_tokens'] for r in repeats)
 
 
 def _counts(row: dict) -> dict[str, np.ndarray]:

@@ -1,6 +1,6 @@
 """What a killed comparison left behind: whole groups are kept, the rest runs again.
 
-A group is one batch of prompts and one repeat; its rows are appended together, but a
+A group is one batch of prompts, repeat and turn; its rows are appended together, but a
 kill may come between two files or inside a line. So a group counts as done if all its
 rows stand in all its files; of the others every trace is removed.
 """
@@ -11,37 +11,29 @@ import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from experiments import rundir
-
-Key = tuple  # names a row: method, prompt, repeat
+from experiments import records, rundir
 
 
-def left(files: Sequence[Path], groups: Sequence, keys: Sequence[list[Key]]) -> list:
+def left(files: Sequence[Path], groups: Sequence, keys: Sequence[list[tuple]]) -> list:
   """The groups that are still to run; the files hold the rows of the others alone.
 
   Args:
     files: JSONL files with one row a key.
     groups: in the order they run.
-    keys: of each group's rows, see `key`.
+    keys: of each group's rows, see `records.key`.
   """
   rows = {file: _whole_lines(file) for file in files}
-  counts = [collections.Counter(map(key, found)) for found in rows.values()]
+  counts = [collections.Counter(map(records.key, found)) for found in rows.values()]
   done = [all(count[k] == 1 for count in counts for k in group) for group in keys]
   kept = {k for group, whole in zip(keys, done) if whole for k in group}
   for file, found in rows.items():
-    _replace(file, [row for row in found if key(row) in kept])
+    _replace(file, [row for row in found if records.key(row) in kept])
   return [group for group, whole in zip(groups, done) if not whole]
 
 
 def mend(file: Path) -> None:
   """Removes a last line that was cut off."""
   _replace(file, _whole_lines(file))
-
-
-def key(row: dict) -> Key:
-  """(method, prompt id or ids, repeat) of a row."""
-  prompt = row['prompt_id'] if 'prompt_id' in row else tuple(row['prompt_ids'])
-  return row['method'], prompt, row['repeat']
 
 
 def read(file: Path) -> list[dict]:

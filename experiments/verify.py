@@ -24,7 +24,7 @@ import rich.table
 from absl import app
 
 import specjax
-from experiments import progress, questions, rundir, teacher_forcing
+from experiments import progress, questions, records, rundir, teacher_forcing
 from specjax import sampling, stats
 from specjax.model import Model
 
@@ -85,31 +85,32 @@ def verify(run: Path) -> dict:
 def read(run: Path, model: Model, config: dict) -> list[Row]:
   """All outputs of a run; equal texts of a method's repeats at T = 0 once."""
   about = json.loads((run / 'methods.json').read_text())
-  texts = {p.id: p.turns[0] for p in questions.load(config['prompts'])}
+  turns = {p.id: p.turns for p in questions.load(config['prompts'])}
   results = _lines(run / 'results.jsonl')
-  key = lambda row: (row['method'], row['prompt_id'], row['repeat'])
-  outputs = {key(row): row['tokens'] for row in _lines(run / 'outputs.jsonl')}
+  outputs = {records.key(r): r['tokens'] for r in _lines(run / 'outputs.jsonl')}
   rows = {}
   for result in results:
     if not about[result['method']]['lossless']:
       continue
-    tokens = outputs.get(key(result))
+    tokens = outputs.get(records.key(result))
     if tokens is None or stats.tokens_sha256(tokens) != result['tokens_sha256']:
       raise ValueError(
         f'{run}: outputs.jsonl does not hold the tokens of results.jsonl for method, '
-        f'prompt and repeat {key(result)}'
+        f'prompt, repeat and turn {records.key(result)}'
       )
-    method, prompt = about[result['method']], texts[result['prompt_id']]
+    method, turn = about[result['method']], result['turn']
+    earlier = result | {'method': method['against']}
+    answers = [outputs[records.key(earlier | {'turn': t})] for t in range(1, turn)]
     row = Row(
       method=result['method'],
       prompt_id=result['prompt_id'],
-      prompt=questions.token_ids(model, prompt),
+      prompt=questions.token_ids(model, turns[result['prompt_id']][:turn], answers),
       tokens=tokens,
       seed=result['seed'] if method['temperature'] else 0,
       temperature=method['temperature'],
       rule=_rule(method),
     )
-    rows[row.method, row.prompt_id, row.seed, tuple(tokens)] = row
+    rows[row.method, turn, row.prompt_id, row.seed, tuple(tokens)] = row
   return list(rows.values())
 
 

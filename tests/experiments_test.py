@@ -2,13 +2,23 @@
 
 import collections
 import csv
+import dataclasses
 import json
 
 import numpy as np
 import pytest
 
 from configs.experiments import demo, spec_bench
-from experiments import compare, methods, plan, questions, rundir, summarize
+from experiments import (
+  compare,
+  methods,
+  plan,
+  questions,
+  records,
+  repeats,
+  rundir,
+  summarize,
+)
 from experiments import tables as tables_lib
 from specjax import stats
 from specjax.drafters.oracle import Oracle
@@ -141,7 +151,7 @@ class TestPrompts:
 
 def repeated(method: str, prompt_id: int, seconds: list[float], **fields) -> list[dict]:
   row = dict(method=method, prompt_id=prompt_id, task='qa', batch=prompt_id)
-  row |= dict(new_tokens=20, target_calls=20, drafted=0, accepted=0)
+  row |= dict(turn=1, new_tokens=20, target_calls=20, drafted=0, accepted=0)
   row |= dict(accepted_histogram=[20], offered=[], prefill_s=1.0, repeat8=0.0)
   row |= dict(accepted_from=dict(prompt=0, output=0, draft=0))
   row |= dict(calls_by_position=[20] + [0] * 6, tokens_by_position=[20] + [0] * 6)
@@ -212,6 +222,16 @@ class TestSummary:
     assert rows['m', 'rag']['speedup_nondegenerate'] is None
     assert rows['baseline', 'all']['speedup'] == 1.0
 
+  def test_the_turns_of_a_question_add_up(self):
+    rows = [
+      *repeated('m', 1, [1.0, 3.0, 2.0]),
+      *repeated('m', 1, [0.5, 0.1, 0.2], turn=2, new_tokens=10),
+    ]
+    (question,) = repeats.per_question(rows, 'm')
+    assert (question.new_tokens, question.decode_s) == (30, pytest.approx(2.2))
+    assert list(question.each_decode_s) == pytest.approx([1.5, 3.1, 2.2])
+    assert question.counts['target_calls'] == 40
+
   def test_tables(self, tmp_path):
     about, rows, phases = hand_made()
     about['baseline_again'] = about['baseline']
@@ -279,10 +299,40 @@ class TestCompare:
     assert len(read(tmp_path / 'phases.jsonl')) == 4
     assert (tmp_path / 'table.md').read_text().startswith('Target: tiny. 4 prompts.')
 
+  def test_a_later_turn_continues_the_baselines_answer(self, config, tmp_path):
+    config.batch_size, config.only, config.temperature = 1, 'baseline_t1,oracle', 0.0
+    talk = [
+      questions.Prompt(i, i, 'qa', (text, 'And?')) for i, text in enumerate(TEXTS)
+    ]
+    model = tiny.tiny_model()
+    compare.compare(model, talk[:2], config, tmp_path)
+    rows = read(tmp_path / 'results.jsonl')
+    assert len(rows) == 3 * 2 * 2 * 2 and {row['turn'] for row in rows} == {1, 2}
+    outputs = {
+      records.key(row): row['tokens'] for row in read(tmp_path / 'outputs.jsonl')
+    }
+    for row in rows:
+      base = 'baseline_t1' if row['temperature'] else 'baseline'
+      answer = outputs[base, row['prompt_id'], row['repeat'], 1]
+      turns = talk[row['prompt_id']].turns[: row['turn']]
+      want = questions.token_ids(model, turns, [answer][: row['turn'] - 1])
+      assert row['prompt_tokens'] == len(want) and row['identical_to_baseline']
+    seeds = {(r['prompt_id'], r['repeat'], r['turn'], r['seed']) for r in rows}
+    assert len(seeds) == len({seed for *_, seed in seeds}) == 8
+    summary = json.loads((tmp_path / 'summary.json').read_text())['rows']
+    assert {row['n_prompts'] for row in summary} == {2}  # both turns are one question
+
+  def test_a_batch_has_one_number_of_turns(self, config):
+    mixed = [*PROMPTS[:3], dataclasses.replace(PROMPTS[3], turns=('x', 'y'))]
+    with pytest.raises(ValueError, match='2: 1, 3: 2.*turns=1'):
+      plan.make(tiny.tiny_model(), mixed, config)
+    config.turns = 1
+    assert len(plan.make(tiny.tiny_model(), mixed, config).groups()) == 4
+
   def test_too_long_prompts_are_named_before_anything_runs(self, config):
     config.max_new_tokens = 990
     model = tiny.tiny_model()
-    lengths = [len(questions.token_ids(model, text)) for text in TEXTS]
+    lengths = [len(questions.token_ids(model, [text])) for text in TEXTS]
     assert [n > 1024 - 990 for n in lengths] == [True, True, False, False]
     with pytest.raises(ValueError, match=r'may have 34, but question_ids \[0, 1\]'):
       plan.make(model, PROMPTS, config)

@@ -6,19 +6,20 @@ import random
 import pytest
 
 from configs import common
-from experiments import compare, measure, questions, resume, rundir
+from experiments import compare, measure, questions, records, resume, rundir
 from specjax.testing import tiny
 
 METHODS, PROMPTS, REPEATS = ('a', 'b'), 4, 3
 GROUPS = [(prompt, repeat) for prompt in range(PROMPTS) for repeat in range(REPEATS)]
-KEYS = [[(method, *group) for method in METHODS] for group in GROUPS]
+KEYS = [[(method, *group, 1) for method in METHODS] for group in GROUPS]
 TIMES = 'prefill_s', 'decode_s', 'order'
 WARM = {0: measure.Warm(0.5, 'none'), 3: measure.Warm(0.5, 'deterministic')}
 
 
 def lines(group) -> list[str]:
   rows = [
-    dict(method=m, prompt_id=group[0], repeat=group[1], text='é' * 3) for m in METHODS
+    dict(method=m, prompt_id=group[0], repeat=group[1], turn=1, text='é' * 3)
+    for m in METHODS
   ]
   return [json.dumps(row, ensure_ascii=False) + '\n' for row in rows]
 
@@ -49,12 +50,14 @@ def test_killed_after_any_byte_of_any_file(tmp_path):
     run_on(files, todo)
     assert resume.left(files, GROUPS, KEYS) == []
     for file in files:
-      rows = [resume.key(row) for row in resume.read(file)]
+      rows = [records.key(row) for row in resume.read(file)]
       assert sorted(rows) == sorted(key for group in KEYS for key in group)
 
 
 TEXTS = 'abcabcabcabc', 'to be or not to be'
-QUESTIONS = [questions.Prompt(i, i, 'qa', (text,)) for i, text in enumerate(TEXTS)]
+QUESTIONS = [
+  questions.Prompt(i, i, 'qa', (text, 'Why?')) for i, text in enumerate(TEXTS)
+]
 
 
 @pytest.fixture
@@ -68,10 +71,10 @@ def config():
 def without_times(path) -> list[dict]:
   rows = resume.read(path / 'results.jsonl')
   rows = [{k: v for k, v in row.items() if k not in TIMES} for row in rows]
-  return sorted(rows, key=resume.key)
+  return sorted(rows, key=records.key)
 
 
-@pytest.mark.parametrize('calls', [1, 4, 7, 9])
+@pytest.mark.parametrize('calls', [1, 4, 7, 15, 17])
 def test_a_comparison_goes_on_where_it_was(config, tmp_path, monkeypatch, calls):
   model = tiny.tiny_model()
 

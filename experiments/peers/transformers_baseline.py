@@ -75,7 +75,7 @@ def main(argv: list[str]) -> None:
   prompts = questions.load(_PROMPTS.value)
   prompts = questions.select(prompts, _NUM_PROMPTS.value, 'all')
   model = specjax.load('smollm2-135m')
-  ids = [questions.token_ids(model, prompt.turns[0]) for prompt in prompts]
+  ids = [questions.token_ids(model, prompt.turns[:1]) for prompt in prompts]
   wanted = _MAX_NEW_TOKENS.value
   # Our programs are compiled once a buffer length, a power of two.
   lengths = {(len(prompt) + wanted - 1).bit_length(): prompt for prompt in ids}
