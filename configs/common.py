@@ -35,6 +35,11 @@ def compare() -> ml_collections.ConfigDict:
   c.seed = 0
   # How many prompts are decoded once more to time every round; 0 = none.
   c.phase_prompts = 4
+  # JSON or JSONL files that drafters were trained on: prompts they hold are refused.
+  c.trained_on = ()
+  c.allow_contamination = False
+  # Write a JAX profile of one round of each method to profile/.
+  c.profile = False
   # Comma-separated names of methods; '' = all. Their baselines always run.
   c.only = ''
   c.methods = ml_collections.ConfigDict(sort_keys=False)

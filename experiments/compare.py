@@ -19,6 +19,7 @@ import rich.console
 
 import specjax
 from experiments import (
+  contamination,
   measure,
   methods,
   plan,
@@ -48,6 +49,9 @@ def run(config, workdir: Path) -> None:
   """
   prompts = questions.load(config.prompts)
   prompts = questions.select(prompts, config.num_prompts, config.split)
+  if config.trained_on:
+    allowed = config.allow_contamination
+    print(contamination.check(prompts, config.trained_on, allowed))
   compare(specjax.load(config.target), prompts, config, workdir)
 
 
@@ -63,6 +67,9 @@ def compare(
   }
   about |= resume.stored(workdir / 'methods.json')
   rundir.write_json(workdir / 'methods.json', about)
+  console.print(expected(todo, about), highlight=False)
+  for method in todo.methods if config.profile else ():
+    measure.profile(*short(todo), method, workdir / 'profile' / method.name)
   rows = decode_all(todo, about, workdir, console)
   phases = time_rounds(todo, workdir, console)
   summary = summarize.summarize(about, rows, phases)
@@ -72,13 +79,25 @@ def compare(
   return summary
 
 
+def expected(todo: Plan, about: dict) -> str:
+  """How long the run takes at most: as if every answer were long and no draft right."""
+  rounds = len(todo.groups()) * todo.bench.max_new_tokens
+  seconds = rounds * sum(method['round_s'] for method in about.values())
+  return f'Decoding takes at most about {seconds:.0f} s ({seconds / 60:.0f} minutes).'
+
+
 def warmed_up(todo: Plan, method: Method) -> measure.Warm:
   """Compiles a method on a few tokens."""
+  bench, batch = short(todo)
+  return measure.warm_up(bench, method, batch, with_rounds=todo.phase_prompts > 0)
+
+
+def short(todo: Plan) -> tuple[measure.Bench, Batch]:
+  """A bench for a few new tokens, and a batch of the run's size with short prompts."""
   bench = dataclasses.replace(todo.bench, max_new_tokens=WARM_UP)
   size = len(todo.batches[0])
-  short = todo.batch(Group([todo.batches[0][0]], 0, 1), '', {}).prompts[0][:WARM_UP]
-  batch = Batch([short] * size, [0] * size)
-  return measure.warm_up(bench, method, batch, with_rounds=todo.phase_prompts > 0)
+  prompt = todo.batch(Group(todo.batches[0][:1], 0, 1), '', {}).prompts[0]
+  return bench, Batch([prompt[:WARM_UP]] * size, [0] * size)
 
 
 def decode_all(todo: Plan, about: dict, workdir: Path, console) -> list[dict]:

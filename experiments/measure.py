@@ -9,6 +9,8 @@ import itertools
 import statistics
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -71,6 +73,7 @@ class Warm:
   """What the first run of a method tells."""
 
   compile_s: float  # 0 where an earlier method, or jax's cache on disk, has it all
+  round_s: float  # seconds of a round, on a short text
   draft_sampling: str  # none, deterministic, sampled, or shared_noise
 
 
@@ -119,10 +122,25 @@ def warm_up(bench: Bench, method: Method, batch: Batch, with_rounds: bool) -> Wa
   """Compiles a method on the batch, which should be small."""
   known = jnp.zeros((len(batch.prompts), bench.max_len), jnp.int32)
   first, second = (_seconds(run, bench, method, batch, known) for _ in range(2))
+  again = run(bench, method, batch, known)
   if with_rounds:
     rounds(bench, method, batch, known)
   static, params, state = _prefilled(bench, method, batch, known)
-  return Warm(max(first - second, 0.0), _draft_sampling(static, params, state))
+  return Warm(
+    compile_s=max(first - second, 0.0),
+    round_s=again.decode_s / int(again.stats.target_calls.max()),
+    draft_sampling=_draft_sampling(static, params, state),
+  )
+
+
+def profile(bench: Bench, batch: Batch, method: Method, directory: Path) -> None:
+  """Writes a JAX profile of one round, for TensorBoard or Perfetto."""
+  known = jnp.zeros((len(batch.prompts), bench.max_len), jnp.int32)
+  for recorded in (False, True):  # the first time may compile
+    static, params, state = _prefilled(bench, method, batch, known)
+    recording = jax.profiler.trace(str(directory)) if recorded else nullcontext()
+    with recording:
+      jax.block_until_ready(decoding.one_round(*static, params, state))
 
 
 def _draft_sampling(static, params: Params, state: DecodeState) -> str:

@@ -94,6 +94,23 @@ class TestCompare:
     summary = json.loads((tmp_path / 'summary.json').read_text())['rows']
     assert {row['n_prompts'] for row in summary} == {2}  # both turns are one question
 
+  def test_a_profile_and_the_time_to_expect(self, config, tmp_path, capsys):
+    config.profile, config.only, config.phase_prompts = True, 'baseline', 0
+    compare.compare(tiny.tiny_model(), PROMPTS, config, tmp_path)
+    assert list((tmp_path / 'profile' / 'baseline').rglob('*.xplane.pb'))
+    about = json.loads((tmp_path / 'methods.json').read_text())
+    seconds = 4 * 16 * about['baseline']['round_s']  # 2 batches, 2 repeats, 16 tokens
+    assert f'at most about {seconds:.0f} s' in capsys.readouterr().out
+
+  def test_training_data_that_holds_prompts_is_refused(self, config, tmp_path):
+    (tmp_path / 'train.json').write_text(json.dumps([{'text': 'word ' * 20}]))
+    prompt = dict(question_id=1, category='qa', turns=['word ' * 13])
+    (tmp_path / 'prompts.jsonl').write_text(json.dumps(prompt))
+    config.prompts, config.num_prompts = str(tmp_path / 'prompts.jsonl'), 0
+    config.trained_on = (str(tmp_path / 'train.json'),)
+    with pytest.raises(ValueError, match='1 of 1 prompts share 13 words'):
+      compare.run(config, tmp_path)
+
   def test_a_batch_has_one_number_of_turns(self, config):
     mixed = [*PROMPTS[:3], dataclasses.replace(PROMPTS[3], turns=('x', 'y'))]
     with pytest.raises(ValueError, match='2: 1, 3: 2.*turns=1'):

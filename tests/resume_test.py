@@ -13,7 +13,7 @@ METHODS, PROMPTS, REPEATS = ('a', 'b'), 4, 3
 GROUPS = [(prompt, repeat) for prompt in range(PROMPTS) for repeat in range(REPEATS)]
 KEYS = [[(method, *group, 1) for method in METHODS] for group in GROUPS]
 TIMES = 'prefill_s', 'decode_s', 'order'
-WARM = {0: measure.Warm(0.5, 'none'), 3: measure.Warm(0.5, 'deterministic')}
+WARM = {0: measure.Warm(0.5, 0.1, 'none'), 3: measure.Warm(0.5, 0.1, 'deterministic')}
 
 
 def lines(group) -> list[str]:
