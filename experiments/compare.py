@@ -6,7 +6,7 @@ run that was killed goes on where it was: start it once more with the same --wor
 
 Files: `methods.json`; `results.jsonl`, a row per method, prompt and repeat, with the
 tokens in `outputs.jsonl`; `phases.jsonl`, times of single rounds; `metrics.jsonl`, how
-far the run is. `summary.json` and the tables follow from methods, results and phases.
+far the run is. `summary.json`, tables and plots/ follow from all but the last.
 """
 
 import dataclasses
@@ -20,6 +20,7 @@ import rich.console
 import specjax
 from experiments import (
   contamination,
+  figures,
   measure,
   methods,
   plan,
@@ -76,6 +77,7 @@ def compare(
   rundir.write_json(workdir / 'summary.json', {'rows': summary})
   tables.write(workdir, model.label, about, summary)
   tables.show(console, model.label, about, summary)
+  figures.write(workdir, about, summary, rows)
   return summary
 
 

@@ -8,7 +8,7 @@ decode; all cases take turns in every repeat, because a machine's speed drifts, 
 
   python -m experiments.main --config=configs/experiments/step_cost.py --workdir=DIR
 
-Writes step_cost.json ({"rows": [...]}; read it with `load`) and table.md.
+Writes step_cost.json ({"rows": [...]}; read it with `load`), table.md and plots/.
 """
 
 import dataclasses
@@ -26,7 +26,7 @@ import rich.console
 from rich import box, table
 
 import specjax
-from experiments import progress, rundir
+from experiments import figures, progress, rundir
 from specjax import sampling
 
 
@@ -67,6 +67,7 @@ def run(config, workdir: Path) -> None:
   rich.print(shown)
   with rundir.opened(workdir / 'table.md', 'w') as file:
     rich.print(shown, file=file)
+  figures.write_costs(workdir, content['rows'])
 
 
 def load(path: str | Path) -> list[Row]:

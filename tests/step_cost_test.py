@@ -52,3 +52,4 @@ def test_run_writes_what_load_reads(tmp_path, monkeypatch):
   rows = step_cost.load(tmp_path / 'step_cost.json')
   assert [row.window for row in rows] == [1, 4]
   assert f'{rows[1].ms_median:.2f}' in (tmp_path / 'table.md').read_text()
+  assert (tmp_path / 'plots' / 'step_cost.pdf').exists()

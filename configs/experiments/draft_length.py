@@ -1,0 +1,29 @@
+r"""How many tokens to draft: prompt lookup at seven K, greedy.
+
+Prompt lookup: Saxena 2023, https://github.com/apoorvumang/prompt-lookup-decoding. K is
+chosen on the dev split (odd question ids). A longer draft is accepted further but costs
+more to score, with or without a gain: see step_cost.py. plots/draft_length.pdf shows
+tau and speed-up against K.
+
+python -m experiments.main --config=configs/experiments/draft_length.py --workdir=DIR
+
+20 minutes on 2 idle CPU cores, estimated.
+"""
+
+from configs import common
+
+LENGTHS = 1, 2, 3, 4, 5, 8, 12
+
+
+def get_config():
+  c = common.compare()
+  c.split = 'dev'
+  c.max_new_tokens = 64
+  c.repeats = 2
+  plain = dict(name='autoregressive')
+  c.methods.baseline_again = dict(drafter=plain)
+  for k in LENGTHS:
+    c.methods[f'lookup_k{k}'] = dict(
+      drafter=dict(name='prompt_lookup', num_draft=k, max_ngram=3, min_ngram=2)
+    )
+  return c

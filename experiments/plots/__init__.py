@@ -1,0 +1,1 @@
+"""Figures: functions from the numbers of a run to matplotlib Figures."""
