@@ -8,6 +8,7 @@ draws the price of a target call. A finished run is drawn again from its files w
 """
 
 import json
+import logging
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -81,6 +82,8 @@ def write_costs(workdir: Path, rows: Sequence[Mapping]) -> None:
 def _save(workdir: Path, figures: Mapping[str, Any]) -> None:
   from experiments.plots import style
 
+  for library in 'matplotlib', 'fontTools':  # absl lets every glyph be told
+    logging.getLogger(library).setLevel(logging.WARNING)
   (workdir / 'plots').mkdir(exist_ok=True)
   for name, figure in figures.items():
     if figure is not None:

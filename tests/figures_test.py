@@ -171,7 +171,8 @@ class TestFiles:
     for name, content in files.items():
       assert (tmp_path / 'plots' / name).read_bytes() == content
 
-  def test_step_cost(self, tmp_path):
+  def test_step_cost(self, tmp_path, caplog):
+    caplog.set_level('INFO')  # as absl's mains have it
     (tmp_path / 'step_cost.json').write_text(json.dumps({'rows': data.COSTS}))
     (tmp_path / 'done').touch()
     figures.main(['figures', str(tmp_path)])
@@ -179,6 +180,7 @@ class TestFiles:
       'step_cost.pdf',
       'step_cost.png',
     }
+    assert not caplog.records
 
   def test_nothing_to_draw(self, tmp_path):
     with pytest.raises(SystemExit, match='usage: python -m experiments.figures RUN'):
