@@ -68,6 +68,12 @@ def config():
   return c
 
 
+@pytest.fixture(autouse=True)
+def no_figures(monkeypatch):
+  """They take longer to draw than these runs."""
+  monkeypatch.setattr(compare.figures, 'write', lambda *_: None)
+
+
 def without_times(path) -> list[dict]:
   rows = resume.read(path / 'results.jsonl')
   rows = [{k: v for k, v in row.items() if k not in TIMES} for row in rows]
