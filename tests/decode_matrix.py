@@ -28,6 +28,7 @@ from specjax.verifiers.block import Block
 from specjax.verifiers.greedy import Greedy
 from specjax.verifiers.gumbel import Gumbel
 from specjax.verifiers.rejection import Rejection
+from tests import decode_checks
 
 V, NEW, LONGEST = 11, 40, 106
 MODEL = layered_model(V, seed=11)
@@ -199,8 +200,11 @@ def finish(run: api.Run, rows: Sequence[Row]) -> list[api.Completion]:
   assert state.done.all() and not np.any(state.tokens[beyond])
   assert not np.any(state.log_p[beyond]) and not np.any(state.trace[beyond])
   for i, row in enumerate(rows):
-    check_counts(done[i], state.stats.offered[i], row)
-    want = scored(row.prompt, done[i].tokens, jax.device_get(run.params.target))
+    decode_checks.check_counts(done[i], state.stats.offered[i], row.cap)
+    assert len(done[i].tokens) <= row.max_new_tokens
+    want = decode_checks.scored(
+      row.prompt, done[i].tokens, jax.device_get(run.params.target)
+    )
     np.testing.assert_allclose(done[i].log_p, want, atol=1e-5)
   return done
 
@@ -217,21 +221,6 @@ def _decode(case: Case, rows: Sequence[Row], **other) -> list[api.Completion]:
   known = other.pop('known', rows)
   parts = [((row,), (told,)) for row, told in zip(rows, known, strict=True)]
   return [finish(begin(case, row, known=told, **other), row)[0] for row, told in parts]
-
-
-def greedy_trace(best, tokens, cap: int) -> list[int]:
-  """The trace of a greedy row whose drafter, at its i-th new token, holds best[i] best.
-
-  best 4 4 8, tokens 4 4 5, cap 2 -> 1 2 0
-  """
-  trace: list[int] = []
-  while len(trace) < len(tokens):
-    here = len(trace)
-    ahead = range(here, min(here + cap, len(tokens) - 1))
-    wrong = [i for i in ahead if best[i] != tokens[i]]
-    accepted = (wrong[0] if wrong else ahead.stop) - here
-    trace += [*range(1, accepted + 1), 0]
-  return trace
 
 
 @functools.cache
@@ -251,23 +240,3 @@ def plain(rows: tuple[Row, ...]) -> list[api.Completion]:
   batch = [dataclasses.replace(row, **blank) for row in (rows * 3)[:3]]
   run = _begin(batch, Autoregressive(), Gumbel(), None, MODEL.params, max_len=256)
   return finish(run, batch)[: len(rows)]
-
-
-def check_counts(done: api.Completion, offered: np.ndarray, row: Row) -> None:
-  """Emitted tokens, and nothing else, were counted."""
-  cut = done.trace[-1:] > [0]  # the last round ended among its accepted tokens
-  calls, accepted = done.target_calls, np.count_nonzero(done.trace)
-  in_rounds = np.arange(len(done.accepted_histogram)) * done.accepted_histogram
-  assert sum(done.accepted_histogram) == calls
-  assert done.accepted == accepted == in_rounds.sum() <= done.drafted
-  assert len(done.tokens) == accepted + calls - cut <= row.max_new_tokens
-  assert done.drafted == offered.sum() <= row.cap * calls
-
-
-def scored(prompt, tokens, tables) -> np.ndarray:
-  """log p of the tokens, teacher-forced through the tables in float64."""
-  logits = np.sum([np.asarray(table, np.float64) for table in tables], axis=0)
-  log_p = logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
-  text = [0, *prompt, *tokens]
-  ends = range(len(prompt) + 2, len(text) + 1)
-  return np.array([log_p[tuple(text[end - 3 : end])] for end in ends])

@@ -11,7 +11,7 @@ from specjax.drafters.self_speculative import SelfSpeculative
 from specjax.testing.tiny import tiny_model
 from specjax.verifiers.gumbel import Gumbel
 from specjax.verifiers.rejection import Rejection
-from tests.decode_matrix import greedy_trace
+from tests.decode_checks import greedy_trace
 
 pytestmark = pytest.mark.usefixtures('compile_quickly')
 

@@ -61,7 +61,7 @@ def test_a_stop_cuts_the_text_behind_it_wherever_it_falls(case):
 @every_case
 def test_limits_and_the_buffers_end_are_met_exactly(case):
   fills = case.max_len - len(PROMPTS[2])
-  for turn, rows in enumerate(case.mixtures()):
+  for turn, rows in enumerate(case.mixtures()[::2]):
     limits = (turn % 11, 1 - turn % 2, fills if turn % 3 else turn)
     limits = [limits[(slot + turn // 3) % 3] for slot in range(3)]
     rows = tuple(
