@@ -69,5 +69,6 @@ def test_limits_and_the_buffers_end_are_met_exactly(case):
     )
     for row, done, base in zip(rows, decode(case, rows), plain(rows)):
       assert len(done.tokens) == row.max_new_tokens
+      assert not any(done.trace[-1:])  # the last one is the target's, nothing was cut
       if row.temperature == 0 or case.verifier.shared_noise:
         assert done.tokens == base.tokens[: row.max_new_tokens]
