@@ -114,8 +114,8 @@ def notes(label: str, about: Mapping[str, dict], summary: Sequence[dict]) -> lis
   ]
   if any(row.get('best') is not None for row in summary):
     lines.append(
-      '[a, b]: 95% interval over questions. Bold: lossless methods not worse than the '
-      'fastest at the same temperature (5%, Holm-adjusted; oracles left out).'
+      '[a, b]: 95% interval over questions. Bold: lossless drafters not worse than the '
+      'fastest of them and the baseline (5%, Holm-adjusted; oracles left out).'
     )
   again = aa_ratio(summary)
   if again is not None:

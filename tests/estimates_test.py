@@ -74,6 +74,11 @@ class TestEstimates:
     found = estimates.estimates(ABOUT | warm, QUESTIONS | more)
     assert found['slow_t1']['best'] is True and found['slow']['best'] is False
 
+  def test_what_is_slower_than_plain_decoding_is_not_best(self):
+    two = {name: ABOUT[name] for name in ('base', 'slow')}
+    slower = {'base': QUESTIONS['fast'], 'slow': QUESTIONS['slow']}
+    assert estimates.estimates(two, slower)['slow']['best'] is False
+
   def test_tau(self):
     fields = estimates.estimates(ABOUT, QUESTIONS)['fast']
     low, high = fields['mean_accepted_length_ci95']
