@@ -65,7 +65,7 @@ def texts(file: Path) -> Iterator[str]:
   try:
     yield from _strings(json.loads(content))
   except json.JSONDecodeError:
-    for number, line in enumerate(content.splitlines(), 1):
+    for number, line in enumerate(content.split('\n'), 1):
       yield from _strings(_parsed(line, file, number)) if line.strip() else ()
 
 

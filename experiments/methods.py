@@ -35,7 +35,7 @@ class Method:
 def parse(
   methods: Mapping[str, Mapping], temperature: float, model: Model
 ) -> dict[str, Method]:
-  """All methods of a config, in its order.
+  """All these methods, in their order.
 
   Args:
     methods: {name: dict(drafter=..., verifier=..., temperature=...)}.
@@ -52,18 +52,26 @@ def parse(
   }
 
 
-def choose(methods: Mapping[str, Method], only: str) -> list[Method]:
-  """The methods named in `only` ('a,b'; '' = all) and their baselines.
+def choose(
+  methods: Mapping[str, Mapping], only: str, temperature: float
+) -> dict[str, Mapping]:
+  """The methods named in `only` ('a,b'; '' = all) and plain decoding beside each.
 
   Raises:
-    ValueError: `only` names an unknown method; a method has no baseline.
+    ValueError: `only` names an unknown method.
   """
   names = [name.strip() for name in only.split(',') if name.strip()] or list(methods)
   unknown = [name for name in names if name not in methods]
   if unknown:
     raise ValueError(f'only: no method {unknown[0]!r}; known: {", ".join(methods)}')
-  baselines = {baseline_of(methods[name], methods.values()).name for name in names}
-  return [m for m in methods.values() if m.name in names or m.name in baselines]
+  warmth = lambda name: methods[name].get('temperature', temperature)
+  wanted: set[str] = set(names)
+  plain: dict[float, str] = {}
+  for name, settings in methods.items():
+    if settings.get('drafter', {}).get('name') == 'autoregressive':
+      plain.setdefault(warmth(name), name)
+  wanted |= {plain[warmth(name)] for name in names if warmth(name) in plain}
+  return {name: settings for name, settings in methods.items() if name in wanted}
 
 
 def baseline_of(method: Method, methods: Iterable[Method]) -> Method:

@@ -12,7 +12,7 @@ from experiments.methods import Method
 from experiments.questions import Prompt
 from specjax.model import Model
 
-RETOKENISED = 16  # tokens that an answer may gain when its text is tokenised again
+RETOKENISED = 3  # tokens, at most, that one token's text becomes: of broken UTF-8
 Answers = Mapping[tuple[str, int, int, int], Sequence[int]]  # see records.key
 
 
@@ -81,7 +81,11 @@ def make(model: Model, chosen: Sequence[Prompt], config) -> Plan:
       numbers out of range.
   """
   _check_numbers(config, len(chosen))
-  known = methods.parse(config.methods.to_dict(), config.temperature, model)
+  asked = config.methods.to_dict()
+  asked = methods.choose(asked, config.only, config.temperature)
+  parsed = list(methods.parse(asked, config.temperature, model).values())
+  for method in parsed:
+    methods.baseline_of(method, parsed)
   if config.turns:
     chosen = [dataclasses.replace(p, turns=p.turns[: config.turns]) for p in chosen]
   longest = _check_context(model, chosen, config.max_new_tokens)
@@ -98,7 +102,7 @@ def make(model: Model, chosen: Sequence[Prompt], config) -> Plan:
       max_len=1 << (longest - 1).bit_length(),
       filters={name: config[name] for name in ('top_k', 'top_p', 'min_p')},
     ),
-    methods=methods.choose(known, config.only),
+    methods=parsed,
     batches=batches,
     seeds={index: table.tolist() for index, table in zip(indices, seeds)},
     repeats=config.repeats,
@@ -134,22 +138,24 @@ def _check_turns(batches: Sequence[Sequence[Prompt]]) -> None:
 
 
 def _check_context(model: Model, chosen: Sequence[Prompt], max_new_tokens: int) -> int:
-  """Tokens that the longest conversation may have, its last answer included."""
-  longest = {
-    prompt.id: len(questions.token_ids(model, prompt.turns, [[]] * (turns - 1)))
-    + (turns - 1) * (max_new_tokens + RETOKENISED)
+  """Tokens of the longest conversation, its last answer included: the buffer."""
+  said = {
+    prompt.id: len(questions.token_ids(model, prompt.turns, [[]] * earlier))
     for prompt in chosen
-    for turns in [len(prompt.turns)]
+    for earlier in [len(prompt.turns) - 1]
   }
-  room = model.target.max_positions - max_new_tokens
-  too_long = [prompt_id for prompt_id, length in longest.items() if length > room]
+  answered = {p.id: max_new_tokens * (len(p.turns) - 1) for p in chosen}
+  most = model.target.max_positions
+  room = most - max_new_tokens
+  too_long = [i for i in said if said[i] + answered[i] > room]
   if too_long:
     raise ValueError(
-      f'the context is {model.target.max_positions} tokens, of which max_new_tokens '
-      f'takes {max_new_tokens}: prompts may have {room}, but question_ids {too_long} '
-      'may have more; lower max_new_tokens, or leave them out of the prompt file'
+      f'the context is {most} tokens, of which max_new_tokens takes {max_new_tokens}: '
+      f'prompts may have {room}, but question_ids {too_long} may have more; lower '
+      'max_new_tokens, or leave them out of the prompt file'
     )
-  return max(longest.values()) + max_new_tokens
+  longest = max(said[i] + answered[i] * RETOKENISED for i in said) + max_new_tokens
+  return min(longest, most)
 
 
 def _hash(config) -> str:

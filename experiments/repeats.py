@@ -1,13 +1,13 @@
 """Rows of results joined to questions: a prompt, its turns and repeats (statistics.md).
 
-A turn's time is the median over repeats of the time per token, times its mean number of
-tokens: at temperature 0, where repeats give the same text, that is the median time. A
-question's time is that of all its turns.
+A turn's decode time is the median over repeats of the time per token, times its mean
+number of tokens: at temperature 0, where repeats give the same text, that is the median
+time. A question's time is that of all its turns.
 """
 
 import dataclasses
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -73,10 +73,6 @@ def _question(rows: Sequence[dict]) -> Question:
     [row for row in rows if row['turn'] == turn]
     for turn in sorted({row['turn'] for row in rows})
   ]
-  decode, total = (
-    (lambda row: row['decode_s']),
-    (lambda row: row['prefill_s'] + row['decode_s']),
-  )
   counts = [_counts(row) for row in rows]
   repeats = len(turns[0])
   each = lambda field: [
@@ -87,8 +83,8 @@ def _question(rows: Sequence[dict]) -> Question:
     task=rows[0]['task'],
     batch=rows[0]['batch'],
     new_tokens=sum(map(_tokens, turns)),
-    decode_s=sum(_seconds(turn, decode) for turn in turns),
-    total_s=sum(_seconds(turn, total) for turn in turns),
+    decode_s=sum(map(_decode_s, turns)),
+    total_s=sum(_decode_s(turn) + _prefill_s(turn) for turn in turns),
     counts={n: np.sum([c[n] for c in counts], axis=0) / repeats for n in counts[0]},
     identical=[
       row['identical_to_baseline']
@@ -107,9 +103,22 @@ def _tokens(repeats: Sequence[dict]) -> float:
   return statistics.fmean(row['new_tokens'] for row in repeats)
 
 
-def _seconds(repeats: Sequence[dict], of: Callable[[dict], float]) -> float:
-  """The median time per token, times the mean number of tokens."""
-  return _tokens(repeats) * statistics.median(of(r) / r['new_tokens'] for r in repeats)
+def _decode_s(repeats: Sequence[dict]) -> float:
+  """The median time per token, times the mean number of tokens.
+
+  Rows of a batch share a time that is not that of their own tokens: there it is the
+  median, or the mean where repeats give other texts.
+  """
+  if repeats[0]['batch_size'] == 1:
+    per_token = statistics.median(r['decode_s'] / r['new_tokens'] for r in repeats)
+    return _tokens(repeats) * per_token
+  same_text = len({row['tokens_sha256'] for row in repeats}) == 1
+  middle = statistics.median if same_text else statistics.fmean
+  return middle(row['decode_s'] for row in repeats)
+
+
+def _prefill_s(repeats: Sequence[dict]) -> float:
+  return statistics.median(row['prefill_s'] for row in repeats)
 
 
 def _counts(row: dict) -> dict[str, np.ndarray]:

@@ -6,6 +6,7 @@ the same; what an experiment finds there it keeps or starts over.
 """
 
 import contextlib
+import hashlib
 import json
 import os
 import platform
@@ -33,7 +34,8 @@ def create(workdir: str | Path, config, overrides: Mapping) -> Path:
     raise ValueError(
       f'{path} already holds a finished run: choose another --workdir or delete it'
     )
-  contents = json.loads(config.to_json()), dict(overrides), environment()
+  asked = json.loads(config.to_json()), json.loads(json.dumps(dict(overrides)))
+  contents = *asked, environment() | {'files_sha256': _files(asked[0])}
   if any(file.name not in FIRST for file in path.iterdir()):
     _check_same(path, dict(zip(FIRST, contents)))
   for name, content in zip(FIRST, contents):
@@ -67,10 +69,12 @@ def finish(workdir: Path) -> None:
 
 def environment() -> dict:
   """Code, versions, device and flags: what else a number depends on."""
-  device, status = jax.devices()[0], _git('status', '--porcelain')
+  device, changes = jax.devices()[0], _git('diff', 'HEAD')
   return {
     'git_revision': _git('rev-parse', 'HEAD'),
-    'git_dirty': None if status is None else bool(status),
+    'git_dirty': None if changes is None else bool(changes),
+    'git_diff_sha256': changes and hashlib.sha256(changes.encode()).hexdigest(),
+    'cpu': _cpu(),
     'python': platform.python_version(),
     'versions': {name: _version(name) for name in PACKAGES},
     'platform': device.platform,
@@ -80,6 +84,20 @@ def environment() -> dict:
     'cpu_count': os.cpu_count(),
     'flags': {k: v for k, v in os.environ.items() if k.startswith(('XLA_', 'JAX_'))},
   }
+
+
+def _files(config: Mapping) -> dict[str, str]:
+  """What the files that a config names hold: prompts, and what was trained on."""
+  named = [config.get('prompts'), *(config.get('trained_on') or ())]
+  paths = [Path(name) for name in named if name and Path(name).is_file()]
+  return {str(p): hashlib.sha256(p.read_bytes()).hexdigest() for p in paths}
+
+
+def _cpu() -> str | None:
+  """The processor's name, where Linux tells it."""
+  info = Path('/proc/cpuinfo')
+  lines = info.read_text().splitlines() if info.exists() else []
+  return next((x.split(':')[1].strip() for x in lines if 'model name' in x), None)
 
 
 def write_json(path: Path, content) -> None:

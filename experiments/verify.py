@@ -4,7 +4,8 @@ The texts in `outputs.jsonl` run through the target one token at a time. A greed
 must be the target's best, a token of a method with shared noise (gumbel) the best of
 log p + g under the seed of its row, up to a near-tie of 2 eps (statistics.md, item 7).
 Other sampled methods choose at random: their tokens must have a probability above 0.
-Methods that are not lossless are left out.
+Methods that are not lossless are left out. What the files say of themselves is checked
+first, see `claims`.
 
   python -m experiments.verify RUN
 
@@ -12,7 +13,6 @@ Writes RUN/verify.json and ends with 1 if a row fails.
 """
 
 import collections
-import dataclasses
 import json
 import sys
 from collections.abc import Iterable, Sequence
@@ -24,26 +24,16 @@ import rich.table
 from absl import app
 
 import specjax
-from experiments import progress, questions, records, rundir, teacher_forcing
-from specjax import sampling, stats
+from experiments import claims, progress, rundir, teacher_forcing
+from experiments.claims import Row
+from specjax import sampling
 from specjax.model import Model
 
 BATCH = 8  # rows at once
 FLOOR_POSITIONS = 1000
+OFF = {'top_k': 0, 'top_p': 1.0, 'min_p': 0.0}
+EDGE = 1e-4  # how much wider a filter may be by rounding
 LARGEST = np.finfo(float).max  # a gap above it is infinite: a token of probability 0
-
-
-@dataclasses.dataclass(frozen=True)
-class Row:
-  """One output of a run, with what is needed to read it again."""
-
-  method: str
-  prompt_id: int
-  prompt: list[int]
-  tokens: list[int]
-  seed: int
-  temperature: float
-  rule: str  # greedy, gumbel or support
 
 
 def main(argv: list[str]) -> None:
@@ -61,74 +51,68 @@ def verify(run: Path) -> dict:
   """Reads a run, checks all of it and writes verify.json.
 
   Raises:
-    ValueError: the run has not finished; its tokens are not those of its results.
+    ValueError: no finished comparison; what it says of itself is wrong, see `claims`.
   """
   if not (run / 'done').exists():
     raise ValueError(f'{run} holds no finished comparison: there is no `done`')
   config = json.loads((run / 'config.json').read_text())
+  if config['experiment'] != 'compare':
+    raise ValueError(f'{run} is a run of {config["experiment"]}, not a comparison')
   model = specjax.load(config['target'])
-  rows = read(run, model, config)
+  rows = claims.read(run, model, config)
   filters = {name: config[name] for name in ('top_k', 'top_p', 'min_p')}
   eps = floor(model, rows, width=1 + _deepest(run))
   batches = list(_batches(rows))
   found = collections.defaultdict(list)
   for batch in progress.track(batches, 'verify', rich.console.Console()):
-    for row, forced in zip(batch, check(model, batch, filters)):
-      found[row.method].append((row, forced))
+    for row, gap in zip(batch, check(model, batch, filters)):
+      found[row.method].append((row, gap))
   methods = {name: _summary(pairs, eps) for name, pairs in found.items()}
   certified = all(method['failed'] == 0 for method in methods.values())
-  report = {'eps': eps, 'methods': methods, 'certified': certified}
+  about = json.loads((run / 'methods.json').read_text())
+  left_out = [name for name in about if name not in methods]
+  report = {'eps': eps, 'methods': methods, 'left_out': left_out}
+  report['certified'] = certified
   rundir.write_json(run / 'verify.json', report)
   return report
 
 
-def read(run: Path, model: Model, config: dict) -> list[Row]:
-  """All outputs of a run; equal texts of a method's repeats at T = 0 once."""
-  about = json.loads((run / 'methods.json').read_text())
-  turns = {p.id: p.turns for p in questions.load(config['prompts'])}
-  results = _lines(run / 'results.jsonl')
-  outputs = {records.key(r): r['tokens'] for r in _lines(run / 'outputs.jsonl')}
-  rows = {}
-  for result in results:
-    if not about[result['method']]['lossless']:
-      continue
-    tokens = outputs.get(records.key(result))
-    if tokens is None or stats.tokens_sha256(tokens) != result['tokens_sha256']:
-      raise ValueError(
-        f'{run}: outputs.jsonl does not hold the tokens of results.jsonl for method, '
-        f'prompt, repeat and turn {records.key(result)}'
-      )
-    method, turn = about[result['method']], result['turn']
-    earlier = result | {'method': method['against']}
-    answers = [outputs[records.key(earlier | {'turn': t})] for t in range(1, turn)]
-    row = Row(
-      method=result['method'],
-      prompt_id=result['prompt_id'],
-      prompt=questions.token_ids(model, turns[result['prompt_id']][:turn], answers),
-      tokens=tokens,
-      seed=result['seed'] if method['temperature'] else 0,
-      temperature=method['temperature'],
-      rule=_rule(method),
-    )
-    rows[row.method, turn, row.prompt_id, row.seed, tuple(tokens)] = row
-  return list(rows.values())
+def check(model: Model, batch: Sequence[Row], filters: dict) -> list[np.ndarray]:
+  """For each row float[n]: how far each token stands below the target's choice.
 
-
-def check(model: Model, batch: Sequence[Row], filters: dict):
-  """A `teacher_forcing.Forced` for each row; all rows have one rule."""
+  Where filters end is rounded, too: a token may pass by slightly wider ones.
+  """
   prompts, outputs = [r.prompt for r in batch], [r.tokens for r in batch]
-  force = lambda **how: teacher_forcing.certify(
-    model.target, model.params, prompts, outputs, **how
-  )
+  force = lambda **how: [
+    forced.gap
+    for forced in teacher_forcing.certify(
+      model.target, model.params, prompts, outputs, **how
+    )
+  ]
   if batch[0].rule == 'greedy':
     return force()
+  gaps = [force(score=_score(batch, filters))]
+  if filters != OFF:
+    gaps.append(force(score=_score(batch, _wider(filters))))
+  return [np.minimum.reduce(both) for both in zip(*gaps)]
+
+
+def _score(batch: Sequence[Row], filters: dict):
   rules = sampling.make_sampling(
     len(batch), temperature=[r.temperature for r in batch], **filters
   )
-  if batch[0].rule == 'gumbel':
-    seeds = [row.seed for row in batch]
-    return force(score=teacher_forcing.gumbel_score(prompts, seeds, rules))
-  return force(score=lambda x, _: sampling.warp(x[:, None], rules)[:, 0])
+  if batch[0].rule == 'support':
+    return lambda logits, _: sampling.warp(logits[:, None], rules)[:, 0]
+  seeds = [row.seed for row in batch]
+  return teacher_forcing.gumbel_score([r.prompt for r in batch], seeds, rules)
+
+
+def _wider(filters: dict) -> dict:
+  return {
+    'top_k': filters['top_k'] and filters['top_k'] + 1,
+    'top_p': min(1.0, filters['top_p'] + EDGE),
+    'min_p': filters['min_p'] * (1 - EDGE),
+  }
 
 
 def floor(model: Model, rows: Sequence[Row], width: int) -> float:
@@ -166,30 +150,24 @@ def show(console: rich.console.Console, report: dict) -> None:
       name, *(f'{x:.1e}' if isinstance(x, float) else str(x) for x in cells)
     )
   console.print(table)
+  if report['left_out']:
+    console.print(f'not lossless, left out: {", ".join(report["left_out"])}')
   verdict = 'certified' if report['certified'] else 'NOT certified: see verify.json'
   console.print(verdict)
 
 
-def _rule(method: dict) -> str:
-  if method['temperature'] == 0:
-    return 'greedy'
-  return 'gumbel' if method['same_text'] else 'support'
-
-
-def _summary(pairs: Sequence[tuple], eps: float) -> dict:
+def _summary(pairs: Sequence[tuple[Row, np.ndarray]], eps: float) -> dict:
   """A token off the target's choice by more than a near-tie fails its row."""
   rule, temperature = pairs[0][0].rule, pairs[0][0].temperature
   limit = LARGEST if rule == 'support' else 2 * eps / (temperature or 1.0)
-  gaps = [float(forced.gap.max(initial=0.0)) for _, forced in pairs]
-  failed = [row.prompt_id for (row, _), gap in zip(pairs, gaps) if not gap <= limit]
-  every = np.concatenate([forced.gap for _, forced in pairs])
-  flips = sum(int(np.sum(forced.best != row.tokens)) for row, forced in pairs)
+  failed = [row.prompt_id for row, gap in pairs if not gap.max(initial=0.0) <= limit]
+  every = np.concatenate([gap for _, gap in pairs])
   finite = every[np.isfinite(every)]
   return {
     'rule': rule,
     'rows': len(pairs),
     'tokens': every.size,
-    'flips': None if rule == 'support' else flips,
+    'flips': None if rule == 'support' else int(np.sum(every > 0)),
     'largest_gap': None if rule == 'support' else float(finite.max(initial=0.0)),
     'impossible': every.size - finite.size,
     'failed': len(failed),
@@ -209,10 +187,6 @@ def _batches(rows: Sequence[Row]) -> Iterable[list[Row]]:
 def _deepest(run: Path) -> int:
   about = json.loads((run / 'methods.json').read_text())
   return max(method['num_draft'] for method in about.values())
-
-
-def _lines(path: Path) -> list[dict]:
-  return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 if __name__ == '__main__':

@@ -68,9 +68,12 @@ def stream(
   model: Model, prompt, *, drafter=None, verifier=None, drafter_params=None, **settings
 ) -> Iterator[tuple[list[int], list[int]]]:
   """Yields (new tokens, their trace) of one prompt after each round."""
-  run = begin(model, prompt, drafter, verifier, drafter_params, **settings)
-  if len(run.prompt_lengths) != 1:
-    raise ValueError(f'stream takes one prompt, got {len(run.prompt_lengths)}')
+  if not _is_one(prompt):
+    raise ValueError(f'stream takes one prompt, got {len(prompt)}')
+  return _streamed(begin(model, prompt, drafter, verifier, drafter_params, **settings))
+
+
+def _streamed(run: 'Run') -> Iterator[tuple[list[int], list[int]]]:
   seen = run.prompt_lengths[0]
   static = run.target, run.drafter, run.verifier
   for state in decoding.stream(*static, run.params, run.state):

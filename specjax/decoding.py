@@ -60,7 +60,7 @@ def init_state(
     stats=Stats(count(), count(), count(), count(depth + 1), count(depth)),
     trace=count(max_len),
     log_p=jnp.zeros((batch, max_len), jnp.float32) if log_p else None,
-    stop_strings=stop_strings,
+    stop_strings=jax.tree.map(jnp.copy, stop_strings),  # the caller's is not donated
   )
 
 
@@ -108,7 +108,7 @@ def stream(target, drafter, verifier, params: Params, state) -> Iterator[DecodeS
 def decode_round(target, drafter, verifier, params: Params, state) -> DecodeState:
   """Draft, score, verify, commit, update: one target call, 1..K+1 new tokens a row."""
   keys = round_keys(target, verifier, state)
-  draft, state = _propose(drafter, params, keys, state)
+  draft, state = propose((target, drafter, verifier), params, state)
   law = sampling.biased if verifier.greedy_only else sampling.warp
 
   def finish(draft, state):
@@ -138,8 +138,13 @@ def round_keys(target, verifier, state: DecodeState) -> keys_lib.RoundKeys:
   )
 
 
-def _propose(drafter, params: Params, keys, state) -> tuple[Draft, DecodeState]:
-  """The draft, within the budget, and the state with all that drafting changed."""
+def propose(static, params: Params, state) -> tuple[Draft, DecodeState]:
+  """The draft, within the budget, and the state with all that drafting changed.
+
+  `static` is (target, drafter, verifier).
+  """
+  target, drafter, verifier = static
+  keys = round_keys(target, verifier, state)
   draft, drafting = drafter.propose(
     params.for_drafter, state.draft, context(state), keys
   )

@@ -8,12 +8,13 @@ drafter (arXiv 2408.07978); no other purpose may be, see design.md section 6.
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from flax import struct
 
 Array = jax.Array
 
 DRAFT, ACCEPT, RESIDUAL = 1, 2, 3
-_GUMBEL = 4
+_GUMBEL = np.uint32(2**31)  # beyond any length, which is folded in at the same place
 
 
 @struct.dataclass
@@ -70,5 +71,5 @@ def gumbel(keys: RoundKeys, positions: Array) -> Array:
   return jax.vmap(jax.vmap(lambda key: jax.random.gumbel(key, (keys.vocab_size,))))(at)
 
 
-def _fold(keys: Array, purpose: Array | int) -> Array:
+def _fold(keys: Array, purpose) -> Array:
   return jax.vmap(jax.random.fold_in, (0, None))(keys, purpose)

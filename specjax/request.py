@@ -94,8 +94,9 @@ def start(
 
 def _stop_ids(given, batch: int, vocab_size: int) -> np.ndarray:
   """int32[B, M], filled up with -1 to a multiple of 4: programs depend on M."""
-  one_each = len(given) > 0 and not isinstance(given[0], int | np.integer)
-  rows = [list(row) for row in given] if one_each else [list(given)] * batch
+  given = list(given)
+  one_each = bool(given) and not isinstance(given[0], int | np.integer)
+  rows = [list(row) for row in given] if one_each else [given] * batch
   if len(rows) != batch:
     raise ValueError(f'stop_ids has {len(rows)} rows, there are {batch} prompts')
   for row, ids in enumerate(rows):

@@ -77,8 +77,11 @@ def bias_rows(
         raise ValueError(
           f'logit_bias names token {token}, the target knows 0 to {vocab_size - 1}'
         )
-      if not value < np.inf:
-        raise ValueError(f'logit_bias of token {token} must be below inf, got {value}')
+      if not np.float32(value) < np.inf:
+        raise ValueError(
+          f'logit_bias of token {token} must be a number below {np.inf} in float32, '
+          f'got {value}'
+        )
       dense[row, token] = value
     if np.all(dense[row] == -np.inf):
       raise ValueError(f'logit_bias bans every token of prompt {row}: leave one')

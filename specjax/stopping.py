@@ -25,7 +25,7 @@ from specjax.types import Array
 FINAL = 0  # the state of a row that holds one of its stop strings, for good
 NEVER = 1  # the state of a row without stop strings, for good
 MULTIPLE = 16  # of states in a table: other strings seldom need another program
-MAX_BYTES = 4096  # of all strings together: the table has a row for each
+MAX_ENTRIES = 2**26  # of a table, which has a row for each byte of the strings
 
 
 @struct.dataclass
@@ -54,7 +54,7 @@ def build(
     ValueError: an empty string, something else than strings, or far too many of them.
   """
   rules = [_rule(row, texts) for row, texts in enumerate(strings)]
-  _check_size(rules)
+  _check_size(rules, vocab_size)
   steps = [[FINAL] * 256, [NEVER] * 256]
   roots: dict[tuple[bytes, ...], int] = {(): NEVER}
   for rule in rules:
@@ -108,12 +108,13 @@ def _rule(row: int, texts: Sequence[str]) -> tuple[bytes, ...]:
   return tuple(sorted({text.encode() for text in texts}))
 
 
-def _check_size(rules: Sequence[tuple[bytes, ...]]) -> None:
+def _check_size(rules: Sequence[tuple[bytes, ...]], vocab_size: int) -> None:
   size = sum(len(text) for rule in set(rules) for text in rule)
-  if size > MAX_BYTES:
+  most = min(MAX_ENTRIES // vocab_size, np.iinfo(np.int16).max) - 2 * MULTIPLE
+  if size > most:
     raise ValueError(
-      f'the stop strings have {size} bytes in all, at most {MAX_BYTES} fit into the '
-      'table: give fewer or shorter ones, or the same ones to more rows'
+      f'the stop strings have {size} bytes in all, at most {most} fit into a table for '
+      f'{vocab_size} tokens: give fewer or shorter ones, or the same ones to more rows'
     )
 
 

@@ -21,6 +21,13 @@ def pytest_collection_modifyitems(items):
       item.add_marker(pytest.mark.skip(reason=NO_MODEL))
 
 
+@pytest.fixture(scope='module', autouse=True)
+def forget_programs():
+  """A program takes memory maps, of which a process may have some 65,000."""
+  yield
+  jax.clear_caches()
+
+
 @pytest.fixture(scope='module')
 def compile_quickly():
   """For small programs that run once: optimising them takes half of the time."""

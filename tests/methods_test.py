@@ -61,13 +61,19 @@ class TestMethods:
   def test_only_takes_baselines_along(self):
     warm = dict(temperature=1.0)
     table = {'b': PLAIN, 'o': ORACLE, 'b1': {**PLAIN, **warm}, 'o1': {**ORACLE, **warm}}
-    known = methods.parse(table, 0.0, TARGET)
-    chosen = lambda only: [method.name for method in methods.choose(known, only)]
+    chosen = lambda only: list(methods.choose(table, only, 0.0))
     assert chosen('') == ['b', 'o', 'b1', 'o1']
     assert chosen('o1') == ['b1', 'o1']
     assert chosen('o,o1') == ['b', 'o', 'b1', 'o1']
     with pytest.raises(ValueError, match="'x'; known: b, o, b1, o1"):
       chosen('o,x')
-    del known['b1']
+
+  def test_a_method_needs_plain_decoding_at_its_temperature(self):
+    parsed = methods.parse({'b': PLAIN, 'o1': ORACLE | {'temperature': 1}}, 0.0, TARGET)
     with pytest.raises(ValueError, match='o1 runs at temperature 1.0, and no method'):
-      chosen('')
+      methods.baseline_of(parsed['o1'], parsed.values())
+
+  def test_what_is_not_asked_for_is_not_loaded(self):
+    absent = dict(drafter=dict(name='draft_model', source='no/where/at/all'))
+    chosen = methods.choose({'b': PLAIN, 'o': ORACLE, 'd': absent}, 'o', 0.0)
+    assert list(methods.parse(chosen, 0.0, TARGET)) == ['b', 'o']

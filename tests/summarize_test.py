@@ -11,7 +11,8 @@ from experiments import tables as tables_lib
 
 def repeated(method: str, prompt_id: int, seconds: list[float], **fields) -> list[dict]:
   row = dict(method=method, prompt_id=prompt_id, task='qa', batch=prompt_id)
-  row |= dict(turn=1, new_tokens=20, target_calls=20, drafted=0, accepted=0)
+  row |= dict(turn=1, batch_size=1, tokens_sha256='x')
+  row |= dict(new_tokens=20, target_calls=20, drafted=0, accepted=0)
   row |= dict(accepted_histogram=[20], offered=[], prefill_s=1.0, repeat8=0.0)
   row |= dict(accepted_from=dict(prompt=0, output=0, draft=0))
   row |= dict(calls_by_position=[20] + [0] * 6, tokens_by_position=[20] + [0] * 6)
@@ -91,6 +92,20 @@ class TestSummary:
     assert (question.new_tokens, question.decode_s) == (30, pytest.approx(2.2))
     assert list(question.each_decode_s) == pytest.approx([1.5, 3.1, 2.2])
     assert question.counts['target_calls'] == 40
+
+  def test_a_batchs_time_is_not_that_of_a_rows_own_tokens(self):
+    rows = repeated('m', 1, [4.0, 4.0, 4.0], batch_size=2)
+    for row, tokens in zip(rows, (2, 2, 128)):  # another text in each repeat
+      row |= dict(new_tokens=tokens, tokens_sha256=str(row['repeat']))
+    (question,) = repeats.per_question(rows, 'm')
+    assert question.decode_s == 4.0 and question.total_s == 5.0
+
+  def test_prefill_is_not_scaled_by_tokens(self):
+    rows = repeated('m', 1, [0.08, 0.08, 1.28])
+    for row, tokens in zip(rows, (8, 8, 128)):
+      row['new_tokens'] = tokens
+    (question,) = repeats.per_question(rows, 'm')
+    assert question.total_s == pytest.approx(1 + 0.48)
 
   def test_tables(self, tmp_path):
     about, rows, phases = hand_made()

@@ -5,7 +5,8 @@ import json
 import pytest
 
 from configs import common
-from experiments import compare, questions, rundir, verify
+from experiments import compare, questions, records, rundir, verify
+from specjax import stats
 from specjax.testing import tiny
 
 TEXTS = 'abcabcabcabc', 'to be or not to be', 'one two three'
@@ -24,7 +25,7 @@ def finished(tmp_path_factory):
   config = common.compare()
   config.prompts = str(folder / 'prompts.jsonl')
   config.max_new_tokens, config.repeats, config.phase_prompts = 12, 2, 0
-  config.top_k = 20
+  config.top_k, config.top_p = 20, 0.95
   warm = dict(temperature=0.8)
   config.methods.lookup = dict(drafter=LOOKUP)
   config.methods.plain_warm = dict(drafter=dict(name='autoregressive')) | warm
@@ -63,15 +64,16 @@ def test_a_true_run_is_certified(finished):
 def changed(run, tmp_path, method: str, honest: bool):
   """A copy of the run in which the method's first output has another first token."""
   for file in run.iterdir():
-    (tmp_path / file.name).write_bytes(file.read_bytes())
+    if file.is_file():
+      (tmp_path / file.name).write_bytes(file.read_bytes())
   outputs = [json.loads(x) for x in (run / 'outputs.jsonl').read_text().splitlines()]
   results = [json.loads(x) for x in (run / 'results.jsonl').read_text().splitlines()]
   row = next(row for row in outputs if row['method'] == method)
   row['tokens'][0] = (row['tokens'][0] + 1) % 256
   if honest:  # the hash of what is claimed
-    key = verify.records.key
+    key = records.key
     result = next(r for r in results if key(r) == key(row))
-    result['tokens_sha256'] = verify.stats.tokens_sha256(row['tokens'])
+    result['tokens_sha256'] = stats.tokens_sha256(row['tokens'])
   for name, rows in (('outputs', outputs), ('results', results)):
     (tmp_path / f'{name}.jsonl').write_text('\n'.join(map(json.dumps, rows)))
   return tmp_path
@@ -88,6 +90,66 @@ def test_one_wrong_token_is_found(finished, tmp_path, method):
 def test_outputs_that_are_not_the_results_are_refused(finished, tmp_path):
   with pytest.raises(ValueError, match='does not hold the tokens.*lookup'):
     verify.verify(changed(finished, tmp_path, 'lookup', honest=False))
+
+
+def edited(run, tmp_path, name: str, edit):
+  """A copy of the run with each row of a file as `edit` returns it; None drops it."""
+  for file in run.iterdir():
+    if file.is_file():
+      (tmp_path / file.name).write_bytes(file.read_bytes())
+  rows = [json.loads(line) for line in (run / name).read_text().splitlines()]
+  kept = [row for row in map(edit, rows) if row is not None]
+  (tmp_path / name).write_text('\n'.join(map(json.dumps, kept)))
+  return tmp_path
+
+
+@pytest.mark.parametrize(
+  'name, edit, message',
+  [
+    (
+      'results.jsonl',
+      lambda row: None if row['method'] == 'lookup' and row['turn'] == 2 else row,
+      'holds 54 rows, 60',
+    ),
+    ('results.jsonl', lambda row: row | {'new_tokens': 120}, 'tokens, not 120'),
+    ('results.jsonl', lambda row: row | {'seed': 7}, 'has seed 7'),
+    (
+      'results.jsonl',
+      lambda row: row | {'decode_s': row['decode_s'] / 2},
+      'speedup|per',
+    ),
+  ],
+)
+def test_claims_that_contradict_each_other_are_refused(
+  finished, tmp_path, name, edit, message
+):
+  with pytest.raises(ValueError, match=message):
+    verify.verify(edited(finished, tmp_path, name, edit))
+
+
+def test_texts_that_were_cut_are_refused(finished, tmp_path):
+  shorter = lambda row: row | {'tokens': row['tokens'][:1]}
+  run = edited(finished, tmp_path, 'outputs.jsonl', shorter)
+  rows = [json.loads(x) for x in (run / 'results.jsonl').read_text().splitlines()]
+  tokens = {
+    records.key(r): r['tokens']
+    for r in map(json.loads, (run / 'outputs.jsonl').read_text().splitlines())
+  }
+  for row in rows:
+    new = tokens[records.key(row)]
+    row |= {'new_tokens': 1, 'tokens_sha256': stats.tokens_sha256(new)}
+  (run / 'results.jsonl').write_text('\n'.join(map(json.dumps, rows)))
+  with pytest.raises(ValueError, match='ends after 1 tokens: neither'):
+    verify.verify(run)
+
+
+def test_a_lossy_label_is_refused(finished, tmp_path):
+  run = edited(finished, tmp_path, 'results.jsonl', lambda row: row)
+  about = json.loads((run / 'methods.json').read_text())
+  about['lookup']['lossless'] = False
+  (run / 'methods.json').write_text(json.dumps(about))
+  with pytest.raises(ValueError, match='lookup is called lossless=False'):
+    verify.verify(run)
 
 
 def test_an_unfinished_run_is_refused(tmp_path):

@@ -13,6 +13,7 @@ all leave the cache right.
 """
 
 import dataclasses
+import functools
 from typing import Any
 
 import jax
@@ -169,8 +170,14 @@ def pair(target: Model, draft: Model, num_draft: int = 4) -> tuple[DraftModel, A
 
 
 def load(model: Model, *, source: str, num_draft: int = 4) -> tuple[DraftModel, Any]:
-  """`pair` with the model at `source`: a preset, a directory, a GGUF file, a hub id."""
-  return pair(model, load_model(source), num_draft)
+  """`pair` with the model at `source`: a preset, a directory, a GGUF file, a hub id.
+
+  Several drafters of one source share its weights.
+  """
+  return pair(model, _loaded(source), num_draft)
+
+
+_loaded = functools.lru_cache(maxsize=2)(load_model)
 
 
 Drafter = DraftModel
