@@ -25,7 +25,7 @@ test: .venv/installed-test ## check format, lint and types, then run all tests
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q --numprocesses=2 --dist=loadfile
 
 format: .venv/installed-test ## format the code and mend what the linter can
 	$(BIN)/ruff check --fix .

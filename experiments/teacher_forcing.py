@@ -51,7 +51,7 @@ def certify(
   """A `Forced` a row. Width 1 scores as plain decoding does, K + 1 as a round does.
 
   The target's choice is the largest score(logits [B, V], output column): the logits
-  themselves for greedy text, see `gumbel_score` for text that shared noise chose.
+  themselves for greedy text, `gumbel_score` for text that shared noise chose.
   """
   best, gap = [], []
   emitted = _padded(outputs)
@@ -67,20 +67,20 @@ def certify(
   ]
 
 
-def gumbel_score(
-  prompts: Texts, seeds: Sequence[int], rules: Sampling
-) -> Callable[[Array, int], Array]:
-  """log p + g, what the gumbel verifier takes the largest of (arXiv 2408.07978)."""
-  lengths = jnp.array([len(prompt) for prompt in prompts], jnp.int32)
-  seed = jnp.array(seeds, jnp.uint32)
+@jax.jit
+def law_score(logits: Array, rules: Sampling) -> Array:
+  """log p under the rows' rules: -inf is impossible."""
+  return sampling.warp(logits[:, None], rules)[:, 0]
 
-  @jax.jit
-  def score(logits: Array, column: int) -> Array:
-    keys = keys_lib.row_keys(seed, lengths, logits.shape[-1])
-    noise = keys_lib.gumbel(keys, (lengths + column)[:, None])
-    return (sampling.warp(logits[:, None], rules) + noise)[:, 0]
 
-  return score
+@jax.jit
+def gumbel_score(logits: Array, rules: Sampling, seeds: Array, positions: Array):
+  """log p + g, what the gumbel verifier takes the largest of (arXiv 2408.07978).
+
+  seeds uint32[B]; positions int32[B] of the token that is chosen.
+  """
+  keys = keys_lib.row_keys(seeds, positions, logits.shape[-1])
+  return law_score(logits, rules) + keys_lib.gumbel(keys, positions[:, None])[:, 0]
 
 
 def floor(target, params, prompts: Texts, outputs: Texts, width: int) -> Floor:

@@ -18,6 +18,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+import jax.numpy as jnp
 import numpy as np
 import rich.console
 import rich.table
@@ -102,9 +103,12 @@ def _score(batch: Sequence[Row], filters: dict):
     len(batch), temperature=[r.temperature for r in batch], **filters
   )
   if batch[0].rule == 'support':
-    return lambda logits, _: sampling.warp(logits[:, None], rules)[:, 0]
-  seeds = [row.seed for row in batch]
-  return teacher_forcing.gumbel_score([r.prompt for r in batch], seeds, rules)
+    return lambda logits, _: teacher_forcing.law_score(logits, rules)
+  seeds = jnp.array([row.seed for row in batch], jnp.uint32)
+  ends = jnp.array([len(row.prompt) for row in batch], jnp.int32)
+  return lambda logits, column: teacher_forcing.gumbel_score(
+    logits, rules, seeds, ends + column
+  )
 
 
 def _wider(filters: dict) -> dict:

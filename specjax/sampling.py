@@ -77,10 +77,9 @@ def bias_rows(
         raise ValueError(
           f'logit_bias names token {token}, the target knows 0 to {vocab_size - 1}'
         )
-      if not np.float32(value) < np.inf:
+      if not value <= np.finfo(np.float32).max:
         raise ValueError(
-          f'logit_bias of token {token} must be a number below {np.inf} in float32, '
-          f'got {value}'
+          f'logit_bias of token {token} must be a finite float32 or -inf, got {value}'
         )
       dense[row, token] = value
     if np.all(dense[row] == -np.inf):

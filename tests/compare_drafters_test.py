@@ -12,6 +12,8 @@ from specjax.drafters.draft_model import DraftModel
 from specjax.targets import from_checkpoint
 from specjax.testing import tiny, toy_text
 
+pytestmark = pytest.mark.usefixtures('compile_quickly')
+
 CONFIG = dict(
   model_type='llama',
   vocab_size=toy_text.VOCAB_SIZE + 5,  # padded, unlike the target's

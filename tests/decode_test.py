@@ -15,6 +15,8 @@ from specjax.verifiers.greedy import Greedy
 from specjax.verifiers.gumbel import Gumbel
 from specjax.verifiers.rejection import Rejection
 
+pytestmark = pytest.mark.usefixtures('compile_quickly')
+
 MODELS = dict(table=table_model(11), tiny=tiny_model())
 PROMPTS = dict(
   table=[[1, 2, 3, 1], [0], [4, 2, 1, 10, 3, 5] * 30],

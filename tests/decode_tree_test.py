@@ -14,6 +14,8 @@ from specjax.types import Context, Draft, Tree, Window
 from specjax.verifiers.greedy import Greedy
 from specjax.verifiers.gumbel import Gumbel
 
+pytestmark = pytest.mark.usefixtures('compile_quickly')
+
 MODEL = table_model(11)
 PROMPTS = [[1, 2, 3, 1], [0], [4, 2, 1, 10, 3] * 30]
 SETTINGS = dict(max_new_tokens=[40, 33, 25], stop_ids=(), seed=[1, 2, 3])

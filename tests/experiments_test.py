@@ -19,6 +19,8 @@ from specjax import stats
 from specjax.testing import tiny
 from specjax.testing.table import table_model
 
+pytestmark = pytest.mark.usefixtures('compile_quickly')
+
 PLAIN = dict(drafter=dict(name='autoregressive'))
 ORACLE = dict(drafter=dict(name='oracle', num_draft=3, rates=[1.0, 1.0, 1.0]))
 TARGET = table_model(50)

@@ -9,6 +9,8 @@ from specjax.drafters.prompt_lookup import PromptLookup
 from specjax.testing.tiny import tiny_model
 from specjax.verifiers.gumbel import Gumbel
 
+pytestmark = pytest.mark.usefixtures('compile_quickly')
+
 SETTINGS = dict(
   max_new_tokens=20, stop_ids=(), stop_strings=['zzz'], log_p=True, seed=[1, 2]
 )

@@ -12,6 +12,8 @@ from experiments import identity, teacher_forcing
 from specjax.drafters.prompt_lookup import PromptLookup
 from specjax.testing import tiny
 
+pytestmark = pytest.mark.usefixtures('compile_quickly')
+
 PROMPTS = [[1, 2, 3], [5, 6] * 10, [7]]
 
 

@@ -22,7 +22,15 @@ GLOSSARY, HOW, STATISTICS = (
 )
 NUMBERS = json.loads((ROOT / 'docs' / 'numbers.json').read_text())
 EMPTY = dict(
-  drafted=0, accepted=0, prefill_s=0.0, repeat8=0.0, loop_onset=None, repeat=0, turn=1
+  drafted=0,
+  accepted=0,
+  prefill_s=0.0,
+  repeat8=0.0,
+  loop_onset=None,
+  repeat=0,
+  turn=1,
+  batch_size=1,
+  tokens_sha256='x',
 )
 EMPTY |= dict(accepted_from=dict(prompt=0, output=0, draft=0), task='qa')
 EMPTY |= dict(calls_by_position=[0] * 7, tokens_by_position=[0] * 7)

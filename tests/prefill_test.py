@@ -17,6 +17,8 @@ from specjax.testing.tiny import tiny_model
 from specjax.types import Array, Window
 from specjax.verifiers.greedy import Greedy
 
+pytestmark = pytest.mark.usefixtures('compile_quickly')
+
 LENGTHS = [1, 2, buffers.CHUNK - 1, buffers.CHUNK, buffers.CHUNK + 1, 300]
 
 

@@ -51,7 +51,7 @@ def test_equals_a_plain_search(max_ngram, min_ngram):
   'setting, message',
   [
     (dict(num_draft=0), 'num_draft'),
-    (dict(min_ngram=0), '0 and 3'),
+    (dict(min_ngram=0), 'min_ngram must be a whole number of at least 1, got 0'),
     (dict(max_ngram=2, min_ngram=3), '3 and 2'),
   ],
 )

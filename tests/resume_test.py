@@ -9,6 +9,8 @@ from configs import common
 from experiments import compare, measure, questions, records, resume, rundir
 from specjax.testing import tiny
 
+pytestmark = pytest.mark.usefixtures('compile_quickly')
+
 METHODS, PROMPTS, REPEATS = ('a', 'b'), 4, 3
 GROUPS = [(prompt, repeat) for prompt in range(PROMPTS) for repeat in range(REPEATS)]
 KEYS = [[(method, *group, 1) for method in METHODS] for group in GROUPS]

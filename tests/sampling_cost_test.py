@@ -3,10 +3,13 @@
 import json
 
 import ml_collections
+import pytest
 
 from configs.experiments import sampling_cost as published
 from experiments import sampling_cost
 from specjax.testing import tiny
+
+pytestmark = pytest.mark.usefixtures('compile_quickly')
 
 
 def test_every_case_gets_a_row_and_greedy_has_no_share(tmp_path, monkeypatch):

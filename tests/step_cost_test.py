@@ -6,6 +6,8 @@ import pytest
 from experiments import step_cost
 from specjax.testing import tiny
 
+pytestmark = pytest.mark.usefixtures('compile_quickly')
+
 CASES = [
   step_cost.Case(1, 20, 256, 1),
   step_cost.Case(4, 20, 256, 1),

@@ -150,7 +150,7 @@ class TestBuild:
       ([['a'], ['b', '']], r"row 1 has an empty stop string in \['b', ''\]"),
       (['stop'], "row 0 needs a list of stop strings .* got 'stop'"),
       ([[b'a']], r"row 0 needs a list of stop strings .* got \[b'a'\]"),
-      ([['a' * 4000], ['b' * 97]], '4097 bytes in all, at most 4096'),
+      ([['a' * 40000], ['b' * 97]], '40097 bytes in all, at most 32735'),
     ],
   )
   def test_errors(self, strings, message):

@@ -14,6 +14,8 @@ from specjax.types import Draft, Tree
 from specjax.verifiers.greedy import Greedy
 from specjax.verifiers.gumbel import Gumbel
 
+pytestmark = pytest.mark.usefixtures('compile_quickly')
+
 PARENTS = (-1, -1, 1, 1, 3)  # the right path is 1, 3, 4; nodes 0 and 2 are wrong
 
 

@@ -9,6 +9,8 @@ from experiments import compare, questions, records, rundir, verify
 from specjax import stats
 from specjax.testing import tiny
 
+pytestmark = pytest.mark.usefixtures('compile_quickly')
+
 TEXTS = 'abcabcabcabc', 'to be or not to be', 'one two three'
 LOOKUP = dict(name='prompt_lookup', num_draft=3)
 
