@@ -33,6 +33,7 @@ from specjax.types import Params
 from specjax.verifiers.greedy import Greedy
 
 PROMPT_TOKENS = 200
+WIDTH = 120  # of table.md
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -57,7 +58,7 @@ def run(config, workdir: Path) -> None:
   shown = _table(rows, model.label)
   rich.print(shown)
   with rundir.opened(workdir / 'table.md', 'w') as file:
-    rich.print(shown, file=file)
+    rich.console.Console(file=file, width=WIDTH).print(shown)
 
 
 def measure(model: Model, cases: list[Case], repeats: int, steps: int) -> list[dict]:

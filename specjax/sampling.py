@@ -77,7 +77,7 @@ def bias_rows(
         raise ValueError(
           f'logit_bias names token {token}, the target knows 0 to {vocab_size - 1}'
         )
-      if not value <= np.finfo(np.float32).max:
+      if not value <= float(np.finfo(np.float32).max):
         raise ValueError(
           f'logit_bias of token {token} must be a finite float32 or -inf, got {value}'
         )
