@@ -1,17 +1,13 @@
 """The compiled loop: how often it compiles, and what becomes of its state."""
 
-import dataclasses
-
 import jax
 import numpy as np
-import pytest
 
 from specjax import api, decoding
 from specjax.drafters.autoregressive import Autoregressive
 from specjax.drafters.prompt_lookup import PromptLookup
 from specjax.testing.table import table_model
 from specjax.verifiers.gumbel import Gumbel
-from tests import decode_matrix
 
 MODEL = table_model(11)
 PROMPTS = [[1, 2, 3, 1, 2], [0], [4, 2, 1, 10, 3] * 30]
@@ -39,27 +35,6 @@ def test_values_never_recompile():
   assert compiled() == before
   decode(begin(drafter=Autoregressive(), max_len=300))
   assert compiled() > before  # the count can move
-
-
-@pytest.mark.usefixtures('compile_quickly')
-@decode_matrix.every_case
-def test_no_drafter_or_verifier_recompiles_for_other_values(case):
-  rows = case.mixtures()[-1]
-  decode_matrix.decode(case, rows)
-  compiled = lambda: (decoding.prefill._cache_size(), decoding.decode._cache_size())
-  before = compiled()
-  others = dict(cap=3, stop_ids=(1, 2, 3, 4), stop_strings=('ab', 'xyz'), seed=9)
-  others |= dict(max_new_tokens=7, top_k=3, top_p=0.5, logit_bias=((1, 2.0),))
-  rows = tuple(
-    dataclasses.replace(row, prompt=prompt, **others)
-    for row, prompt in zip(rows, ((5,) * 131, (6, 7), (3,)))
-  )
-  rows = rows if case.wide else rows[:1]
-  run = decode_matrix.begin(case, rows)
-  leaves = jax.tree.leaves(run.state)
-  decode_matrix.finish(run, rows)
-  assert compiled() == before
-  assert all(leaf.is_deleted() for leaf in leaves)  # the state was donated
 
 
 def test_the_state_is_donated_and_none_of_its_leaves_is_another():

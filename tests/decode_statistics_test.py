@@ -20,6 +20,8 @@ from specjax.verifiers.greedy import Greedy
 from specjax.verifiers.gumbel import Gumbel
 from specjax.verifiers.rejection import Rejection
 
+pytestmark = pytest.mark.usefixtures('compile_quickly')
+
 MODEL, V, K = table_model(11), 11, 4
 PROMPTS = [[1, 2, 3, 1, 2], [0], [4, 2, 1, 10, 3] * 30]
 NEW = [40, 23, 2]

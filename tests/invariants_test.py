@@ -1,11 +1,15 @@
-"""Every drafter x verifier: the text is plain decoding's, and a row's is its own."""
+"""Every drafter x verifier: text is plain decoding's, cut where it ends, a row's own.
+
+One file, because its programs are shared: they are most of its time.
+"""
 
 import dataclasses
 
+import jax
 import numpy as np
 import pytest
 
-from specjax import sampling
+from specjax import decoding, sampling
 from tests.decode_checks import greedy_trace
 from tests.decode_matrix import (
   CASES,
@@ -17,8 +21,10 @@ from tests.decode_matrix import (
   Case,
   Row,
   V,
+  begin,
   decode,
   every_case,
+  finish,
   plain,
   wide_cases,
 )
@@ -124,3 +130,83 @@ def test_a_draft_model_with_the_targets_weights_is_always_right(rule, wide):
       depth = min(row.cap, case.num_draft)
       assert done.accepted == done.drafted
       assert done.target_calls == -(-NEW // (depth + 1))
+
+
+def spelled(tokens) -> str:
+  """The toy tokenizer's text: token 7 is byte 7."""
+  return bytes(tokens).decode()
+
+
+def end_of(tokens, stop_ids, stop_strings) -> int:
+  """How many tokens come before the text ends, its last one included."""
+  for count in range(1, len(tokens) + 1):
+    text = spelled(tokens[:count])
+    if tokens[count - 1] in stop_ids or any(s in text for s in stop_strings):
+      return count
+  return len(tokens)
+
+
+def stops(tokens, slot: int, turn: int) -> dict:
+  """Up to four ids for one row, strings of up to three tokens for another, or both."""
+  ids = [(turn + slot + 3 * i) % V for i in range(1 + turn % 4)]
+  strings = [spelled(tokens[i : i + 1 + turn % 3]) for i in (5 + turn, 2 + 2 * turn)]
+  kind = (slot + turn) % 3
+  return dict(
+    stop_ids=() if kind == 1 else tuple(ids),
+    stop_strings=('zz',) if kind == 2 else tuple(strings),
+  )
+
+
+@every_case
+def test_a_stop_cuts_the_text_behind_it_wherever_it_falls(case):
+  depths = set()
+  for turn, rows in enumerate(case.mixtures()):
+    whole = decode(case, rows)
+    rows = [
+      dataclasses.replace(row, **stops(done.tokens, slot, turn))
+      for slot, (row, done) in enumerate(zip(rows, whole))
+    ]
+    for row, done, full in zip(rows, decode(case, rows, known=tuple(rows)), whole):
+      end = end_of(full.tokens, row.stop_ids, row.stop_strings)
+      assert done.tokens == full.tokens[:end], row
+      assert done.trace == full.trace[:end], row
+      assert done.log_p == full.log_p[:end], row
+      depths.add(done.trace[-1])
+  assert len(depths) > 1  # also among accepted tokens, see check_counts
+
+
+@every_case
+def test_limits_and_the_buffers_end_are_met_exactly(case):
+  fills = case.max_len - len(PROMPTS[2])
+  for turn, rows in enumerate(case.mixtures()[::2]):
+    limits = (turn % 11, 1 - turn % 2, fills if turn % 3 else turn)
+    limits = [limits[(slot + turn // 3) % 3] for slot in range(3)]
+    rows = tuple(
+      dataclasses.replace(row, max_new_tokens=limit) for row, limit in zip(rows, limits)
+    )
+    for row, done, base in zip(rows, decode(case, rows), plain(rows)):
+      assert len(done.tokens) == row.max_new_tokens
+      assert not any(done.trace[-1:])  # the last one is the target's, nothing was cut
+      if row.temperature == 0 or case.verifier.shared_noise:
+        assert done.tokens == base.tokens[: row.max_new_tokens]
+
+
+@every_case
+def test_no_drafter_or_verifier_recompiles_for_other_values(case):
+  rows = case.mixtures()[-1]
+  decode(case, rows)
+  others = dict(cap=3, stop_ids=(1, 2, 3, 4), stop_strings=('ab', 'xyz'), seed=9)
+  others |= dict(max_new_tokens=7, top_k=3, top_p=0.5, logit_bias=((1, 2.0),))
+  rows = tuple(
+    dataclasses.replace(row, prompt=prompt, **others)
+    for row, prompt in zip(rows, ((5,) * 131, (6, 7), (3,)))
+  )
+  rows = rows if case.wide else rows[:1]
+  plain(rows)  # what an oracle is told comes from another program
+  compiled = lambda: (decoding.prefill._cache_size(), decoding.decode._cache_size())
+  before = compiled()
+  run = begin(case, rows)
+  leaves = jax.tree.leaves(run.state)
+  finish(run, rows)
+  assert compiled() == before
+  assert all(leaf.is_deleted() for leaf in leaves)  # the state was donated

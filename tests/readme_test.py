@@ -10,7 +10,7 @@ import specjax
 README = pathlib.Path(__file__).parent.parent / 'README.md'
 EXAMPLES = re.findall(r'```python\n(.*?)```', README.read_text(), re.DOTALL)
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.usefixtures('compile_quickly')]
 
 
 @pytest.fixture(scope='module')
