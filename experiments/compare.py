@@ -82,10 +82,13 @@ def compare(
 
 
 def expected(todo: Plan, about: dict) -> str:
-  """How long the run takes at most: as if every answer were long and no draft right."""
+  """How long the run takes if every answer is long and no draft is right.
+
+  By the price of a round on a short text; prefill and timed rounds come on top.
+  """
   rounds = len(todo.groups()) * todo.bench.max_new_tokens
   seconds = rounds * sum(method['round_s'] for method in about.values())
-  return f'Decoding takes at most about {seconds:.0f} s ({seconds / 60:.0f} minutes).'
+  return f'Decoding takes about {seconds:.0f} s if no draft is right.'
 
 
 def warmed_up(todo: Plan, method: Method) -> measure.Warm:

@@ -147,9 +147,8 @@ def _draft_sampling(static, params: Params, state: DecodeState) -> str:
   target, drafter, verifier = static
   if drafter.num_draft == 0:
     return 'none'
-  law_wanted = target, drafter, Rejection()
-  propose = functools.partial(decoding.propose, law_wanted)
-  draft, _ = jax.eval_shape(propose, params, state)
+  law_wanted = functools.partial(_propose, (target, drafter, Rejection()))
+  draft, _ = jax.eval_shape(law_wanted, params, state)
   if draft.log_q is None or verifier.greedy_only:
     return 'deterministic'
   return 'shared_noise' if verifier.shared_noise else 'sampled'
@@ -190,11 +189,16 @@ def _draft_s(static, params: Params, state: DecodeState) -> float:
 
 @functools.partial(jax.jit, static_argnums=0, donate_argnums=2)
 def _proposals(static, params: Params, state: DecodeState):
-  propose = lambda state: decoding.propose(static, params, state)
-  draft, state = propose(state)
-  again = lambda _, carry: propose(carry[1])
-  draft, state = jax.lax.fori_loop(1, PROPOSALS, again, (draft, state))
+  again = lambda _, carry: _propose(static, params, carry[1])
+  first = _propose(static, params, state)
+  draft, state = jax.lax.fori_loop(1, PROPOSALS, again, first)
   return state, draft
+
+
+def _propose(static, params: Params, state: DecodeState):
+  target, drafter, verifier = static
+  keys = decoding.round_keys(target, verifier, state)
+  return decoding.propose(drafter, params, keys, state)
 
 
 def _seconds(function, *args) -> float:

@@ -108,7 +108,7 @@ def stream(target, drafter, verifier, params: Params, state) -> Iterator[DecodeS
 def decode_round(target, drafter, verifier, params: Params, state) -> DecodeState:
   """Draft, score, verify, commit, update: one target call, 1..K+1 new tokens a row."""
   keys = round_keys(target, verifier, state)
-  draft, state = propose((target, drafter, verifier), params, state)
+  draft, state = propose(drafter, params, keys, state)
   law = sampling.biased if verifier.greedy_only else sampling.warp
 
   def finish(draft, state):
@@ -138,13 +138,8 @@ def round_keys(target, verifier, state: DecodeState) -> keys_lib.RoundKeys:
   )
 
 
-def propose(static, params: Params, state) -> tuple[Draft, DecodeState]:
-  """The draft, within the budget, and the state with all that drafting changed.
-
-  `static` is (target, drafter, verifier).
-  """
-  target, drafter, verifier = static
-  keys = round_keys(target, verifier, state)
+def propose(drafter, params: Params, keys, state) -> tuple[Draft, DecodeState]:
+  """The draft, within the budget, and the state with all that drafting changed."""
   draft, drafting = drafter.propose(
     params.for_drafter, state.draft, context(state), keys
   )

@@ -102,7 +102,7 @@ class TestCompare:
     assert list((tmp_path / 'profile' / 'baseline').rglob('*.xplane.pb'))
     about = json.loads((tmp_path / 'methods.json').read_text())
     seconds = 4 * 16 * about['baseline']['round_s']  # 2 batches, 2 repeats, 16 tokens
-    assert f'at most about {seconds:.0f} s' in capsys.readouterr().out
+    assert f'takes about {seconds:.0f} s if' in capsys.readouterr().out
 
   def test_training_data_that_holds_prompts_is_refused(self, config, tmp_path):
     (tmp_path / 'train.json').write_text(json.dumps([{'text': 'word ' * 20}]))
