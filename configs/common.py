@@ -1,5 +1,7 @@
 """The fields that configs share, with their defaults."""
 
+import itertools
+
 import ml_collections
 
 
@@ -47,3 +49,13 @@ def compare() -> ml_collections.ConfigDict:
   c.lock()
   c.methods.unlock()
   return c
+
+
+def widths(*children):
+  """The path list of a tree: every node at depth d has children[d] of them.
+
+  (2, 1) -> ((0,), (1,), (0, 0), (1, 0)), as specjax.trees.from_widths has it.
+  """
+  ranks = [range(number) for number in children]
+  depths = range(1, len(ranks) + 1)
+  return tuple(p for depth in depths for p in itertools.product(*ranks[:depth]))
