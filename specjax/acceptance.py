@@ -6,6 +6,7 @@ draw has q = 0). A deterministic draft has one-hot q.
 """
 
 import itertools
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -55,6 +56,96 @@ def block(p: ArrayLike, q: ArrayLike, num_draft: int) -> float:
       total += np.prod(q[list(draft)]) * stop_before * keep * depth
       stop_before *= 1 - keep
   return float(total)
+
+
+def tree(
+  p: Sequence, q: Sequence, paths: Sequence[Sequence[int]], siblings: str, rule: str
+):
+  """Accepted tokens a round of a tree rule; exact in Fractions, if the laws hold them.
+
+  All drafts are gone through: for small laws and trees.
+
+  Args:
+    p, q: laws over V tokens, or one for each last token, V x V; the text ends in 0.
+    paths: each node's ranks among its siblings, parents and elders first.
+    siblings: 'independent' draws (SpecInfer), 'distinct' ones (without replacement,
+      Sequoia) or the 'likeliest' tokens of q (deterministic, EAGLE-2).
+    rule: 'rejection' (root to leaves) or 'traversal' (leaves to root).
+  """
+  p, q = by_last_token(p), by_last_token(q)
+  return sum(
+    chance * sum(stays * len(path) for path, stays, _ in ends(p, draft, rule))
+    for chance, draft in drafts(q, paths, siblings)
+  )
+
+
+def by_last_token(law: Sequence) -> Sequence:
+  """A law for each last token, of one law or of such."""
+  return law if isinstance(law[0], Sequence | np.ndarray) else [law] * len(law)
+
+
+Drafted = dict[tuple[int, ...], tuple[int, Sequence | None]]
+
+
+def drafts(q: Sequence, paths: Sequence, siblings: str) -> Iterator[tuple]:
+  """Each draft and its chance: token, and law drawn from (None: certain), by path.
+
+  The law of a node is the one given its elder siblings.
+  """
+  if not paths:
+    yield 1, {}
+    return
+  *before, path = paths
+  path = tuple(path)
+  for chance, draft in drafts(q, before, siblings):
+    law = list(q[draft[path[:-1]][0] if path[:-1] else 0])
+    elders = [draft[*path[:-1], rank][0] for rank in range(path[-1])]
+    if siblings == 'likeliest':
+      token = sorted(range(len(law)), key=lambda x: -law[x])[path[-1]]
+      yield chance, draft | {path: (token, None)}
+      continue
+    if siblings == 'distinct':
+      law = _normal([0 if x in elders else share for x, share in enumerate(law)])
+    for token, share in enumerate(law):
+      if share > 0:
+        yield chance * share, draft | {path: (token, law)}
+
+
+def ends(p: Sequence, draft: Drafted, rule: str) -> list[tuple]:
+  """Where the rule may end: accepted tokens, the chance, the law of the next token."""
+  found, alive = [], 1
+
+  def look(path, tokens, weight, reach):
+    nonlocal alive
+    law = list(p[tokens[-1] if tokens else 0])
+    for rank in itertools.count():
+      child = *path, rank
+      if child not in draft:
+        break
+      token, q = draft[child]
+      q = q or [int(x == token) for x in range(len(law))]
+      kept = min(1, weight * law[token] / q[token])
+      if rule == 'rejection':
+        look(child, (*tokens, token), 1, reach * kept)
+        reach *= 1 - kept
+      else:
+        look(child, (*tokens, token), kept, 1)
+      left = [max(0, weight * mine - theirs) for mine, theirs in zip(law, q)]
+      if weight < 1:
+        weight = sum(left) / (sum(left) + 1 - weight)
+      law = _normal(left)
+    stays = reach if rule == 'rejection' else alive * weight
+    alive -= stays
+    found.append((tokens, stays, law))
+
+  look((), (), 1, 1)
+  return found
+
+
+def _normal(law: Sequence) -> list:
+  """Sums to one; nothing stays nothing."""
+  total = sum(law)
+  return [share / total for share in law] if total else list(law)
 
 
 def _laws(p: ArrayLike, q: ArrayLike) -> tuple[np.ndarray, np.ndarray]:

@@ -112,7 +112,7 @@ def decode_round(target, drafter, verifier, params: Params, state) -> DecodeStat
   law = sampling.biased if verifier.greedy_only else sampling.warp
 
   def finish(draft, state):
-    out = _score(target, drafter, params, draft, state)
+    out = score(target, drafter, params, draft, state)
     log_p = law(out.logits, state.sampling)
     verdict = verifier(keys, draft, log_p)
     return commit.commit(target, drafter, params, state, draft, verdict, out)
@@ -160,7 +160,7 @@ def _check_shape(drafter, draft: Draft) -> None:
     )
 
 
-def _score(target, drafter, params: Params, draft: Draft, state) -> TargetOutput:
+def score(target, drafter, params: Params, draft: Draft, state) -> TargetOutput:
   """One target call for the last committed token and the drafted ones."""
   last = state.length - 1
   tokens = jnp.concatenate([buffers.read(state.tokens, last, 1), draft.tokens], axis=1)

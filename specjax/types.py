@@ -34,7 +34,11 @@ class Tree:
 
 @struct.dataclass
 class Draft:
-  """What every drafter hands every verifier."""
+  """What every drafter hands every verifier.
+
+  Elder siblings stand before younger ones, and a node's law is the one given its
+  elders: without their tokens, where siblings are drawn without replacement.
+  """
 
   tokens: Array  # int32[B, N] proposed nodes, parents before children
   num_valid: Array  # int32[B] how many of the first nodes count in this row

@@ -16,9 +16,9 @@ from specjax.drafters.oracle import Oracle
 from specjax.testing.table import table_model
 
 ROOT = pathlib.Path(__file__).parent.parent
-GLOSSARY, HOW, STATISTICS = (
+GLOSSARY, HOW, STATISTICS, TREES = (
   (ROOT / 'docs' / f'{name}.md').read_text()
-  for name in ('glossary', 'how_it_works', 'statistics')
+  for name in ('glossary', 'how_it_works', 'statistics', 'trees')
 )
 NUMBERS = json.loads((ROOT / 'docs' / 'numbers.json').read_text())
 EMPTY = dict(
@@ -50,7 +50,7 @@ def numbers(cells: list[str]) -> list[float]:
   return [float(cell) for cell in cells]
 
 
-@pytest.mark.parametrize('page', [GLOSSARY, HOW, STATISTICS])
+@pytest.mark.parametrize('page', [GLOSSARY, HOW, STATISTICS, TREES])
 def test_python_runs(page, monkeypatch):
   monkeypatch.chdir(ROOT)
   names: dict = {}

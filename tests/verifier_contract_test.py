@@ -7,24 +7,43 @@ import pytest
 
 from specjax import keys as keys_lib
 from specjax import sampling
+from specjax.testing import bushes
 from specjax.testing import verifier_contract as contract
 from specjax.testing.subjects import Subject
 from specjax.types import Draft, Verdict
-from specjax.verifiers import block, greedy, gumbel, rejection, residual, walk
+from specjax.verifiers import (
+  block,
+  greedy,
+  gumbel,
+  rejection,
+  residual,
+  traversal,
+  typical,
+  walk,
+)
 
 VERIFIERS = {
   'greedy': greedy.Greedy,
   'gumbel': gumbel.Gumbel,
   'rejection': rejection.Rejection,
   'block': block.Block,
+  'traversal': traversal.Traversal,
+  'typical': typical.Typical,
 }
 TESTS = {name: test for name, test in vars(contract).items() if name[:5] == 'test_'}
+ON_TREES = TESTS.pop('test_output_on_trees_has_the_law_of_the_target')
 
 
 @pytest.mark.parametrize('name', VERIFIERS)
 @pytest.mark.parametrize('test', TESTS)
 def test_contract(name, test):
   TESTS[test](Subject(name, VERIFIERS[name]))
+
+
+@pytest.mark.parametrize('name', VERIFIERS)
+@pytest.mark.parametrize('kind', bushes.KINDS)
+def test_contract_on_trees(name, kind):
+  ON_TREES(Subject(name, VERIFIERS[name]), kind)
 
 
 @dataclasses.dataclass(frozen=True)

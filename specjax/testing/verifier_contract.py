@@ -1,6 +1,7 @@
 """What every verifier promises, as tests: `pytest --verifier=package.module` runs them.
 
-On chains; `subject` is a `specjax.testing.subjects.Subject`.
+On chains, and on trees unless it refuses them; `subject` is a
+`specjax.testing.subjects.Subject`.
 """
 
 import dataclasses
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 
 from specjax import trees
-from specjax.testing import chains, laws
+from specjax.testing import bushes, chains, laws
 from specjax.testing.chains import TARGET, K, V
 from specjax.testing.subjects import Subject
 from specjax.types import Draft
@@ -19,6 +20,7 @@ from specjax.types import Draft
 ROWS = 40_000
 # Groups of rows: how many nodes count, and greedy or not.
 NUM_VALID, WARM = np.arange(ROWS) % (K + 1), np.arange(ROWS) // (K + 1) % 2
+ON_TREES = np.arange(ROWS) // (2 * K + 2) % (bushes.N + 1)
 
 
 def test_equal_examples_are_one_static_argument(subject: Subject):
@@ -113,6 +115,34 @@ def test_rounds_without_nodes_have_the_law_of_the_target(subject: Subject):
       log_q=None if draft.log_q is None else draft.log_q[:, :0],
     )
     _check_law(verifier, empty, log_p[:, :1], 'no nodes')
+
+
+@pytest.mark.parametrize('kind', bushes.KINDS)
+def test_output_on_trees_has_the_law_of_the_target(subject: Subject, kind: str):
+  """Siblings drawn in each way, in groups by num_valid, of greedy rows and others."""
+  verifier = subject.make()
+  if not verifier.lossless:
+    pytest.skip('it declares lossless = False')
+  temperature = _temperature(verifier.greedy_only)
+  draft = bushes.propose(kind, chains.DRAFTER, ON_TREES)
+  try:
+    verdict, _ = chains.judge(verifier, draft, TARGET, temperature)
+  except ValueError as error:
+    pytest.skip(f'it refuses trees: {error}')
+  last = verdict.path[np.arange(ROWS), np.maximum(verdict.num_accepted, 1) - 1]
+  assert np.all((verdict.num_accepted == 0) | (last < ON_TREES)), (
+    'a node beyond num_valid was accepted'
+  )
+  tokens = chains.emitted(draft, verdict, TARGET, temperature)
+  for warm in np.unique(temperature):
+    law = laws.sequence_law(TARGET, [0], K + 1, temperature=warm)
+    for num_valid in range(bushes.N + 1):
+      rows = tokens[(temperature == warm) & (ON_TREES == num_valid)]
+      p_value = laws.p_value(rows, law, V)
+      assert p_value > 1e-4, (
+        f'p = {p_value:.2g} that this is the law of the target: {kind} siblings, '
+        f'{num_valid} nodes count, temperature {warm}'
+      )
 
 
 @functools.cache

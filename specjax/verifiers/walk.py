@@ -15,17 +15,35 @@ def follow(draft: Draft, choice: Array) -> Verdict:
   if trees.is_chain(draft.tree):
     num_accepted = count_accepted(draft, draft.tokens == choice[:, :-1])
     return Verdict(chain_path(draft), num_accepted, at_row(choice, num_accepted))
-  batch, num_nodes = draft.tokens.shape
-  parents = trees.parents(draft.tree, batch)
-  ancestors = trees.ancestors(parents)
+  parents = trees.parents(draft.tree, len(draft.tokens))
   chosen = draft.tokens == jnp.take_along_axis(choice, parents + 1, axis=1)
-  chosen &= jnp.arange(num_nodes) < draft.num_valid[:, None]
+  row, num_accepted, path = deepest(draft, chosen)
+  return Verdict(path, num_accepted, at_row(choice, row))
+
+
+def deepest(draft: Draft, chosen: Array) -> tuple[Array, Array, Array]:
+  """The deepest valid node that was chosen together with all its ancestors.
+
+  Args:
+    chosen: bool[B, N].
+
+  Returns:
+    Its row int32[B] (0, the root, where there is none), its depth int32[B], and the
+    path to it int32[B, K].
+  """
+  ancestors = trees.ancestors(trees.parents(draft.tree, len(draft.tokens)))
+  chosen &= is_valid(draft)
   chosen = jnp.pad(chosen, ((0, 0), (1, 0)), constant_values=True)
   reached = jnp.all(~ancestors | chosen[:, None, :], axis=-1)
   depth = jnp.where(reached, trees.depths(ancestors), 0)
   row = jnp.argmax(depth, axis=1)
   path = trees.path_to(ancestors, row, trees.max_depth(draft.tree))
-  return Verdict(path, jnp.max(depth, axis=1), at_row(choice, row))
+  return row, jnp.max(depth, axis=1), path
+
+
+def is_valid(draft: Draft) -> Array:
+  """Which nodes count, bool[B, N]."""
+  return jnp.arange(draft.tokens.shape[1]) < draft.num_valid[:, None]
 
 
 def count_accepted(draft: Draft, passes: Array) -> Array:
@@ -33,8 +51,8 @@ def count_accepted(draft: Draft, passes: Array) -> Array:
 
   passes 1 1 0 1, num_valid 4 -> 2;  passes 1 1 1 1, num_valid 3 -> 3
   """
-  valid = jnp.arange(passes.shape[1]) < draft.num_valid[:, None]
-  return jnp.sum(jnp.cumprod(passes & valid, axis=1), axis=1, dtype=jnp.int32)
+  passes = jnp.cumprod(passes & is_valid(draft), axis=1)
+  return jnp.sum(passes, axis=1, dtype=jnp.int32)
 
 
 def chain_path(draft: Draft) -> Array:
