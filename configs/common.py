@@ -37,6 +37,8 @@ def compare() -> ml_collections.ConfigDict:
   c.seed = 0
   # How many prompts are decoded once more to time every round; 0 = none.
   c.phase_prompts = 4
+  # Positions on which the near-tie floor is measured at the end; 0 = it is not.
+  c.floor_positions = 1000
   # JSON or JSONL files that drafters were trained on: prompts they hold are refused.
   c.trained_on = ()
   c.allow_contamination = False

@@ -23,6 +23,7 @@ from experiments import (
   figures,
   measure,
   methods,
+  near_ties,
   plan,
   progress,
   questions,
@@ -74,7 +75,10 @@ def compare(
   rows = decode_all(todo, about, workdir, console)
   phases = time_rounds(todo, workdir, console)
   summary = summarize.summarize(about, rows, phases)
-  rundir.write_json(workdir / 'summary.json', {'rows': summary})
+  near_tie = near_ties.measure(todo, answers(workdir), config.floor_positions)
+  if near_tie:
+    console.print(near_ties.note(near_tie), highlight=False)
+  rundir.write_json(workdir / 'summary.json', {'near_tie': near_tie, 'rows': summary})
   tables.write(workdir, model.label, about, summary)
   tables.show(console, model.label, about, summary)
   figures.write(workdir, about, summary, rows)
@@ -116,19 +120,25 @@ def decode_all(todo: Plan, about: dict, workdir: Path, console) -> list[dict]:
   ]
   left = resume.left(files, groups, keys)
   resume.mend(workdir / 'metrics.jsonl')
-  answers = {records.key(row): row['tokens'] for row in resume.read(files[1])}
+  known = answers(workdir)
   for number, group in enumerate(
     progress.track(left, 'decode', console), len(groups) - len(left) + 1
   ):
-    results = each_method(measure.run, todo, group, answers)
+    results = each_method(measure.run, todo, group, known)
     rundir.append_lines(files[0], records.results(todo, about, group, results))
     outputs = records.outputs(group, results)
     rundir.append_lines(files[1], outputs)
-    answers |= {records.key(row): row['tokens'] for row in outputs}
+    known |= {records.key(row): row['tokens'] for row in outputs}
     elapsed = round(time.perf_counter() - began, 3)
     metrics = {'groups_done': number, 'groups': len(groups), 'elapsed_s': elapsed}
     rundir.append_lines(workdir / 'metrics.jsonl', [metrics])
   return resume.read(files[0])
+
+
+def answers(workdir: Path) -> dict:
+  """What is written so far, by method, prompt id, repeat and turn."""
+  rows = resume.read(workdir / 'outputs.jsonl')
+  return {records.key(row): row['tokens'] for row in rows}
 
 
 def time_rounds(todo: Plan, workdir: Path, console) -> list[dict]:
@@ -146,7 +156,7 @@ def time_rounds(todo: Plan, workdir: Path, console) -> list[dict]:
   return resume.read(file)
 
 
-def each_method(action: Callable, todo: Plan, group: Group, answers: Answers) -> dict:
+def each_method(action: Callable, todo: Plan, group: Group, known: Answers) -> dict:
   """{name: action's result} of all methods on a group, in the order they ran."""
   rng = np.random.default_rng(
     [todo.seed, group.prompts[0].index, group.repeat, group.turn]
@@ -154,9 +164,9 @@ def each_method(action: Callable, todo: Plan, group: Group, answers: Answers) ->
   done: dict = {}
   for method in in_order(todo.methods, rng):
     baseline = methods.baseline_of(method, todo.methods).name
-    batch = todo.batch(group, baseline, answers)
-    known = done[baseline].text if isinstance(method.drafter, Oracle) else None
-    done[method.name] = action(todo.bench, method, batch, known)
+    batch = todo.batch(group, baseline, known)
+    told = done[baseline].text if isinstance(method.drafter, Oracle) else None
+    done[method.name] = action(todo.bench, method, batch, told)
   return done
 
 

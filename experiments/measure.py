@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from experiments import overlap
 from experiments.methods import Method
 from specjax import decoding, request
 from specjax.drafters.oracle import Oracle
@@ -66,6 +67,7 @@ class Rounds:
   round_s: list[float]
   round_drafted: list[bool]  # did any row draft
   draft_s: float  # one call of the drafter alone, 0 where there is none
+  overlap: dict[str, list[float]] | None  # see `overlaps`
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,7 +117,21 @@ def rounds(bench: Bench, method: Method, batch: Batch, known: Any = None) -> Rou
     round_s=round_s,
     round_drafted=[after > before for before, after in itertools.pairwise(drafted)],
     draft_s=_draft_s((target, drafter, verifier), params, state),
+    overlap=overlaps(bench, method, batch, known) if overlap.applies(method) else None,
   )
+
+
+def overlaps(bench: Bench, method: Method, batch: Batch, known: Any = None) -> dict:
+  """[total, weight] of the overlaps of all nodes, and of those that start a round."""
+  (target, drafter, verifier), params, state = _prefilled(bench, method, batch, known)
+  totals = np.zeros((2, 2))
+  while True:
+    each, weights = jax.device_get(overlap.of_round(target, drafter, params, state))
+    for row, part in enumerate((np.s_[:], np.s_[:, :1])):
+      totals[row] += np.sum(each[part] * weights[part]), np.sum(weights[part])
+    if np.all(state.done):
+      return dict(zip(('all', 'round_starts'), totals.tolist()))
+    state = decoding.one_round(target, drafter, verifier, params, state)
 
 
 def warm_up(bench: Bench, method: Method, batch: Batch, with_rounds: bool) -> Warm:

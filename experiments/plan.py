@@ -114,7 +114,7 @@ def make(model: Model, chosen: Sequence[Prompt], config) -> Plan:
 
 def _check_numbers(config, count: int) -> None:
   least = dict(max_new_tokens=1, batch_size=1, repeats=1, phase_prompts=0, seed=0)
-  least['turns'] = 0
+  least |= dict(turns=0, floor_positions=0)
   if config.seed >= 2**32:
     raise ValueError(f'seed must be below 2**32, got {config.seed}')
   for name, low in least.items():

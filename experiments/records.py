@@ -106,6 +106,7 @@ def phases(group: Group, done: Mapping[str, Rounds]) -> list[dict]:
       'draft_s': rounds.draft_s,
       'round_s': rounds.round_s,
       'round_drafted': rounds.round_drafted,
+      'overlap': rounds.overlap,
     }
     for name, rounds in done.items()
   ]

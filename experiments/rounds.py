@@ -29,6 +29,16 @@ def latency(phases: Sequence[dict]) -> dict:
   return {'itl_p50_ms': float(middle), 'itl_p99_ms': float(slow)}
 
 
+def alpha(phases: Sequence[dict]) -> dict:
+  """Mean overlap of p and q over positions, and where rounds start (item 5)."""
+  found = [row['overlap'] for row in phases if row.get('overlap')]
+  means = {}
+  for field, part in (('alpha', 'all'), ('alpha_round_starts', 'round_starts')):
+    total, weight = np.sum([each[part] for each in found], axis=0) if found else (0, 0)
+    means[field] = float(total / weight) if weight else None
+  return means
+
+
 def predicted(
   mine: list[Question],
   base: list[Question],

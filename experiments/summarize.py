@@ -43,7 +43,7 @@ def summarize(
       own, theirs = (
         rounds.of_prompts(phases, who, ids) for who in (name, method['against'])
       )
-      row |= rounds.latency(own)
+      row |= rounds.latency(own) | rounds.alpha(own)
       if method['batch_size'] == 1:
         row |= rounds.predicted(mine, base, own, theirs)
       if task is None:

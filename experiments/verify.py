@@ -25,7 +25,7 @@ import rich.table
 from absl import app
 
 import specjax
-from experiments import claims, progress, rundir, teacher_forcing
+from experiments import claims, near_ties, progress, rundir, teacher_forcing
 from experiments.claims import Row
 from specjax import sampling
 from specjax.model import Model
@@ -125,17 +125,8 @@ def floor(model: Model, rows: Sequence[Row], width: int) -> float:
   for row in rows:
     if sum(len(r.tokens) for r in chosen) < FLOOR_POSITIONS:
       chosen.append(row)
-  floors = [
-    teacher_forcing.floor(
-      model.target,
-      model.params,
-      [r.prompt for r in chosen[i : i + BATCH]],
-      [r.tokens for r in chosen[i : i + BATCH]],
-      width,
-    )
-    for i in range(0, len(chosen), BATCH)
-  ]
-  return max(floor.eps for floor in floors)
+  texts = [(row.prompt, row.tokens) for row in chosen]
+  return near_ties.floor(model, texts, width)[0]
 
 
 def show(console: rich.console.Console, report: dict) -> None:

@@ -14,14 +14,15 @@ from ml_collections import config_flags
 
 import specjax
 import specjax_pytest
-from experiments import figures, generate, main, verify
+from experiments import agree, figures, generate, main, verify
 from specjax.testing import tiny
 
 ROOT = pathlib.Path(__file__).parent.parent
 PAGES = ROOT / 'README.md', *sorted((ROOT / 'docs').glob('*.md'))
 CONFIGS = sorted((ROOT / 'configs' / 'experiments').glob('[a-z]*.py'))
 PYTHON = r'(?:\.venv/bin/)?python -m '
-SMALL = dict(num_prompts=2, max_new_tokens=4, repeats=1, phase_prompts=0)
+SMALL = dict(num_prompts=2, max_new_tokens=4, repeats=1)
+SMALL |= dict(phase_prompts=0, floor_positions=0)
 pytestmark = pytest.mark.filterwarnings('ignore:the load_module')  # ml_collections'
 COSTS = [dict(window=w, used=9, slots=64, batch=1, ratio_to_one=w) for w in (1, 4)]
 TEXTS = 'abcabcabcabc', 'to be or not to be', 'one two one two', 'why, why, why'
@@ -135,6 +136,8 @@ def test_comparisons_run_and_are_verified_and_drawn(small, monkeypatch, capsys):
   with pytest.raises(SystemExit) as ended:
     verify.main(['verify', run])
   assert ended.value.code == 0
+  with pytest.raises(SystemExit, match='at least 2'):
+    agree.main(['agree', run, run])
   monkeypatch.undo()
   figures.main(['figures', run])
   assert list((small / 'demo' / 'plots').glob('*.pdf'))

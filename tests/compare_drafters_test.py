@@ -54,6 +54,7 @@ def test_a_draft_model_comes_with_its_weights(directory):
 def test_how_each_method_drew_its_drafts_is_written_down(directory, tmp_path):
   config = common.compare()
   config.max_new_tokens, config.repeats, config.phase_prompts = 12, 1, 0
+  config.floor_positions = 0
   config.top_p = 0.9
   draft = dict(name='draft_model', source=directory, num_draft=2)
   config.methods.plain_t1 = dict(drafter=dict(name='autoregressive'), temperature=1.0)

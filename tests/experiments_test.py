@@ -31,6 +31,7 @@ def config():
   c = demo.get_config()
   c.num_prompts, c.max_new_tokens, c.batch_size, c.repeats = 4, 16, 2, 2
   c.only = 'baseline_again,oracle,baseline_t1'
+  c.floor_positions = 0
   c.methods.oracle.drafter.num_draft = 3
   c.methods.oracle.drafter.rates = (1.0,) * 3
   return c
@@ -46,6 +47,7 @@ def read(path) -> list[dict]:
 
 class TestCompare:
   def test_a_run(self, config, tmp_path):
+    config.floor_positions = 30
     compare.compare(tiny.tiny_model(), PROMPTS, config, tmp_path)
     rows = read(tmp_path / 'results.jsonl')
     names = {'baseline', 'baseline_again', 'oracle', 'baseline_t1'}
@@ -67,7 +69,10 @@ class TestCompare:
     assert {(r['prompt_id'], r['batch']) for r in rows} == {
       (i, i - i % 2) for i in range(4)
     }
-    summary = json.loads((tmp_path / 'summary.json').read_text())['rows']
+    content = json.loads((tmp_path / 'summary.json').read_text())
+    assert 0 < content['near_tie']['eps'] < 1e-4 and content['near_tie']['rows'] == 4
+    assert 30 <= content['near_tie']['positions'] < 30 + 2 * 16
+    summary = content['rows']
     assert {row['method'] for row in summary} == names
     assert not any('predicted_speedup' in row for row in summary)  # batches of 2
     assert len(read(tmp_path / 'phases.jsonl')) == 4

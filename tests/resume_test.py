@@ -66,6 +66,7 @@ QUESTIONS = [
 def config():
   c = common.compare()
   c.max_new_tokens, c.repeats, c.phase_prompts = 8, 2, 2
+  c.floor_positions = 0
   c.methods.lookup = dict(drafter=dict(name='prompt_lookup', num_draft=3))
   return c
 

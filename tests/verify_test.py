@@ -27,6 +27,7 @@ def finished(tmp_path_factory):
   config = common.compare()
   config.prompts = str(folder / 'prompts.jsonl')
   config.max_new_tokens, config.repeats, config.phase_prompts = 12, 2, 0
+  config.floor_positions = 0
   config.top_k, config.top_p = 20, 0.95
   warm = dict(temperature=0.8)
   config.methods.lookup = dict(drafter=LOOKUP)

@@ -21,6 +21,7 @@ def get_config():
   c.max_new_tokens = 40
   c.repeats = 1
   c.phase_prompts = 2
+  c.floor_positions = 200
   lookup = dict(name='prompt_lookup', num_draft=5, max_ngram=3, min_ngram=2)
   plain = dict(name='autoregressive')
   greedy, gumbel = dict(name='greedy'), dict(name='gumbel')
