@@ -61,3 +61,20 @@ def widths(*children):
   ranks = [range(number) for number in children]
   depths = range(1, len(ranks) + 1)
   return tuple(p for depth in depths for p in itertools.product(*ranks[:depth]))
+
+
+def paths(words):
+  """The path list of a tree with ranks up to 9: a word a path, a digit a rank.
+
+  '0 1 00 01' -> ((0,), (1,), (0, 0), (0, 1))
+  """
+  return tuple(tuple(map(int, word)) for word in words.split())
+
+
+# Medusa's 63 nodes for Vicuna 7B: https://github.com/FasterDecoding/Medusa,
+# medusa_choices.py, mc_sim_7b_63; arXiv 2401.10774, appendix A.
+MEDUSA_63 = paths(
+  '0 00 1 01 2 000 10 02 3 03 4 04 20 05 001 5 06 6 010 11 7 07 002 30 08 09 8 9 100 '
+  '020 12 003 40 21 004 005 0000 011 006 030 50 13 007 008 009 60 040 14 70 012 200 31 '
+  '22 80 050 15 101 021 90 060 0001 16 070'
+)

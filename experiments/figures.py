@@ -1,8 +1,9 @@
 """The figures of a run, as PDF and PNG in its plots/.
 
 A comparison draws speed-ups by task, acceptance by depth and tokens per round, and tau
-and speed-up against draft length and temperature if methods differ in those; step_cost
-draws the price of a target call. A finished run is drawn again from its files with
+and speed-up against draft length and temperature if methods differ in those, and static
+trees; step_cost draws the price of a target call, tree_choice the fastest tree. A
+finished run is drawn again from its files with
 
   python -m experiments.figures RUN
 """
@@ -38,12 +39,15 @@ def redraw(run: Path) -> None:
     raise ValueError(f'{run} holds no finished run: there is no `done`')
   if (run / 'step_cost.json').exists():
     write_costs(run, json.loads((run / 'step_cost.json').read_text())['rows'])
+  elif (run / 'tree_choice.json').exists():
+    fastest = json.loads((run / 'tree_choice.json').read_text())['fastest']
+    write_tree(run, fastest['paths'], fastest['accepted'])
   elif (run / 'summary.json').exists():
     about = json.loads((run / 'methods.json').read_text())
     summary = json.loads((run / 'summary.json').read_text())['rows']
     write(run, about, summary, resume.read(run / 'results.jsonl'))
   else:
-    raise ValueError(f'{run} holds neither a comparison nor a step_cost.json')
+    raise ValueError(f'{run} holds no comparison, step_cost.json or tree_choice.json')
 
 
 def write(
@@ -60,7 +64,8 @@ def write(
     summary: rows of summary.json.
     rows: results.jsonl.
   """
-  from experiments.plots import acceptance, speedups, sweeps  # late: matplotlib is slow
+  # Late: matplotlib is slow.
+  from experiments.plots import acceptance, speedups, sweeps, tree
 
   figures = {
     'speedup_by_task': speedups.by_task(about, summary),
@@ -69,7 +74,7 @@ def write(
     'acceptance_by_depth': acceptance.by_depth(about, summary),
     'tokens_per_round': acceptance.per_round(about, summary, rows),
   }
-  _save(workdir, figures)
+  _save(workdir, figures | tree.by_method(about, rows))
 
 
 def write_costs(workdir: Path, rows: Sequence[Mapping]) -> None:
@@ -77,6 +82,15 @@ def write_costs(workdir: Path, rows: Sequence[Mapping]) -> None:
   from experiments.plots import costs  # late: matplotlib is slow
 
   _save(workdir, {'step_cost': costs.step_cost(rows)})
+
+
+def write_tree(
+  workdir: Path, paths: Sequence[Sequence[int]], shares: Sequence[float]
+) -> None:
+  """Draws a static tree with the share of drafts that accept each node."""
+  from experiments.plots import tree  # late: matplotlib is slow
+
+  _save(workdir, {'tree': tree.drawn([tuple(path) for path in paths], shares)})
 
 
 def _save(workdir: Path, figures: Mapping[str, Any]) -> None:

@@ -113,9 +113,15 @@ def phases(group: Group, done: Mapping[str, Rounds]) -> list[dict]:
 
 
 def _counts(result: Result, row: int) -> dict:
-  """Emitted tokens only. `draft_calls` are rounds that proposed something."""
+  """Emitted tokens only. `draft_calls` are rounds that proposed something.
+
+  `node_accepted` has the rounds that accepted each node of a tree.
+  """
   counts = result.stats
   offered = counts.offered[row].tolist()
+  nodes = {}
+  if counts.node_accepted is not None:
+    nodes['node_accepted'] = counts.node_accepted[row].tolist()
   return {
     'new_tokens': len(result.outputs[row]),
     'target_calls': int(counts.target_calls[row]),
@@ -124,6 +130,7 @@ def _counts(result: Result, row: int) -> dict:
     'accepted': int(counts.accepted[row]),
     'accepted_histogram': counts.histogram[row].tolist(),
     'offered': offered,
+    **nodes,
   }
 
 

@@ -26,6 +26,8 @@ class Completion:
   drafted: int
   accepted: int
   accepted_histogram: list[int]  # rounds by number of accepted tokens, 0 .. K
+  # Rounds that accepted each node, in a tree; None: a chain.
+  node_accepted: list[int] | None = None
   # For each token log p before bias, temperature and filters, where asked for.
   log_p: list[float] | None = None
 
@@ -156,6 +158,9 @@ def completions(model: Model, run: Run, state: DecodeState) -> list[Completion]:
       drafted=int(stats.drafted[row]),
       accepted=int(stats.accepted[row]),
       accepted_histogram=stats.histogram[row].tolist(),
+      node_accepted=None
+      if stats.node_accepted is None
+      else stats.node_accepted[row].tolist(),
       log_p=None if log_p is None else log_p[row, begin:end].tolist(),
     )
     for row, (begin, end) in enumerate(zip(run.prompt_lengths, lengths))

@@ -107,7 +107,18 @@ def _counted(stats: Stats, draft: Draft, verdict: Verdict, count, was_done) -> S
     histogram=stats.histogram
     + one_hot(accepted, stats.histogram.shape[1]) * live[:, None],
     offered=stats.offered + (depths < _valid_depth(draft)[:, None] * live[:, None]),
+    node_accepted=_per_node(stats.node_accepted, verdict.path, accepted),
   )
+
+
+def _per_node(counts: Array | None, path: Array, accepted: Array) -> Array | None:
+  """Adds a round; path 1 3 4, accepted 2: one more for nodes 1 and 3."""
+  if counts is None:
+    return None
+  kept = jnp.arange(path.shape[1]) < accepted[:, None]
+  rows = jnp.arange(len(path))[:, None]
+  node = jnp.where(kept, path, counts.shape[1])
+  return counts.at[rows, node].add(1, mode='drop')
 
 
 def _valid_depth(draft: Draft) -> Array:

@@ -47,6 +47,7 @@ def init_state(
   batch, max_len = tokens.shape
   depth = drafter.num_draft
   count = lambda *shape: jnp.zeros((batch, *shape), jnp.int32)
+  of_nodes = count(drafter.num_nodes) if drafter.num_nodes > depth else None
   return DecodeState(
     tokens=tokens,
     length=length,
@@ -57,7 +58,7 @@ def init_state(
     sampling=sampling,
     cache=target.init_cache(batch, buffers.cache_slots(max_len, drafter.num_nodes)),
     draft=drafter.init(params.for_drafter, batch, max_len),
-    stats=Stats(count(), count(), count(), count(depth + 1), count(depth)),
+    stats=Stats(count(), count(), count(), count(depth + 1), count(depth), of_nodes),
     trace=count(max_len),
     log_p=jnp.zeros((batch, max_len), jnp.float32) if log_p else None,
     stop_strings=jax.tree.map(jnp.copy, stop_strings),  # the caller's is not donated

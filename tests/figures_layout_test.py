@@ -5,7 +5,8 @@ import itertools
 import pytest
 from matplotlib import text
 
-from experiments.plots import costs, style
+from configs import common
+from experiments.plots import costs, style, tree
 from tests import figures_data as data
 
 TEN = [f'task_number_{i}' for i in range(10)]
@@ -81,6 +82,15 @@ class TestLooks:
     figure = costs.step_cost(data.COSTS)
     check_layout(figure)
     assert {f(axes) for axes in figure.axes for f in LABEL} <= LABELS
+
+  @pytest.mark.parametrize(
+    'paths', [common.MEDUSA_63, ((0,),), common.widths(*[1] * 12)]
+  )
+  def test_a_tree(self, paths):
+    figure = tree.drawn(paths, [0.5 ** len(path) for path in paths])
+    check_layout(figure)
+    labels = {f(axes) for axes in figure.axes for f in LABEL}
+    assert labels == {tree.RANKS, tree.DEPTH, tree.SHARE, ''}
 
   def test_methods_differ_in_grey(self):
     looks = style.looks([str(i) for i in range(36)]).values()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from experiments import figures
-from experiments.plots import acceptance, costs, speedups, style, sweeps
+from experiments.plots import acceptance, costs, speedups, style, sweeps, tree
 from tests import figures_data as data
 
 
@@ -152,6 +152,29 @@ def test_step_cost():
   assert costs.step_cost([data.COSTS[0]]) is None
 
 
+class TestTrees:
+  def test_a_node_stands_above_its_children(self):
+    place = tree.places([(0,), (1,), (0, 0), (0, 1)])
+    wanted = {(): 1.25, (0,): 0.5, (1,): 2, (0, 0): 0, (0, 1): 1}
+    assert place == wanted
+
+  def test_shares_of_the_drafts_that_accepted_a_node(self):
+    lookup = dict(name='lookup', tree=[[0, 0], [1], [0]])  # nodes: 0, 1, 00
+    about = data.baselines(0) | {'bush': data.method(2, drafter=lookup)}
+    rows = [row | dict(offered=[]) for row in data.results(about)]
+    for row in rows:
+      if row['method'] == 'bush':
+        row |= dict(offered=[5, 5], node_accepted=[4, 1, 3])
+    ((name, figure),) = tree.by_method(about, rows).items()
+    (dots,) = (c for c in figure.axes[0].collections if len(c.get_offsets()) == 3)
+    assert name == 'tree_bush'
+    assert dots.get_offsets().tolist() == [[0, 1], [1, 1], [0, 2]]
+    assert dots.get_array().tolist() == pytest.approx([80, 20, 60])
+    edges = {tuple(map(tuple, line.get_xydata())) for line in figure.axes[0].lines}
+    root = (0.5, 0)
+    assert edges == {(root, (0, 1)), (root, (1, 1)), ((0, 1), (0, 2))}
+
+
 class TestFiles:
   def test_a_comparison_is_drawn_and_drawn_again(self, tmp_path):
     summary, rows = data.summarized(data.TWO), data.results(data.TWO)
@@ -188,5 +211,7 @@ class TestFiles:
     with pytest.raises(SystemExit, match='no finished run: there is no `done`'):
       figures.main(['figures', str(tmp_path)])
     (tmp_path / 'done').touch()
-    with pytest.raises(SystemExit, match='neither a comparison nor a step_cost.json'):
+    with pytest.raises(
+      SystemExit, match='holds no comparison, step_cost.json or tree_choice'
+    ):
       figures.main(['figures', str(tmp_path)])

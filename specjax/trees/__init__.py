@@ -8,9 +8,11 @@ grown at run time from the drafter's own probabilities, `drawing` a tree as text
 from specjax.trees.drawing import as_text
 from specjax.trees.growth import best_first, rerank
 from specjax.trees.optimal import (
+  acceptance_rates,
   best_trees,
   expected_tokens,
   fastest,
+  path_chances,
   tokens_per_second,
 )
 from specjax.trees.shapes import from_paths, from_widths, paths
@@ -27,6 +29,7 @@ from specjax.types import Tree
 
 __all__ = [
   'Tree',
+  'acceptance_rates',
   'ancestors',
   'as_text',
   'best_first',
@@ -40,6 +43,7 @@ __all__ = [
   'is_chain',
   'max_depth',
   'parents',
+  'path_chances',
   'path_to',
   'paths',
   'rerank',

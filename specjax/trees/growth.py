@@ -36,7 +36,7 @@ def rerank(scores: Array, parents: Array, num_nodes: int) -> tuple[Array, Array]
 
 
 def best_first(log_probs: Array, num_nodes: int) -> tuple[Array, Array, Array]:
-  """The most probable paths over a parallel drafter's candidates (DDTree).
+  """The most probable paths over a parallel drafter's candidates (arXiv 2604.12989).
 
   A drafter that gives every depth one law, whatever was drafted before, makes a path
   as probable as the product of its ranks' probabilities. A path among the N best has

@@ -24,7 +24,7 @@ def from_paths(paths: Iterable[Sequence[int]]) -> Tree:
     ValueError: a path stands there twice, or lacks its parent or an elder sibling.
   """
   node: dict[Path, int] = {(): -1}
-  parents = []
+  parents: list[int] = []
   for path in sorted(map(tuple, paths), key=lambda path: (len(path), path)):
     if path in node:
       raise ValueError(f'the path {path} is there twice, () being the root')

@@ -1,0 +1,20 @@
+"""The price of scoring 1 to 64 rows at one place: what tree_choice.py needs.
+
+python -m experiments.main --config=configs/experiments/row_cost.py --workdir=DIR
+"""
+
+import ml_collections
+
+WINDOWS = (*range(1, 18), 20, 24, 28, 32, 40, 48, 64)
+
+
+def get_config():
+  c = ml_collections.ConfigDict()
+  c.experiment = 'step_cost'
+  c.target = 'smollm2-135m'
+  c.repeats = 9
+  # Target calls in one compiled loop.
+  c.steps = 8
+  # (window, used context, buffer slots, batch)
+  c.cases = tuple((window, 200, 512, 1) for window in WINDOWS)
+  return c
