@@ -1,10 +1,7 @@
 """An independent smaller language model as drafter.
 
-Sources: arXiv 2211.17192, 2302.01318. It keeps a cache of its own. `seen` counts the
-tokens whose keys and values are right there, and a round starts by reading what is
-committed and unseen, two tokens at a time and the last two always: rewriting a slot
-with what it holds is harmless, so full acceptance, rejection and rounds without a draft
-all leave the cache right.
+Sources: arXiv 2211.17192, 2302.01318. A round reads what is committed and unseen, two
+tokens at a time and the last two always (see `reading`), then its own drafts:
 
   text 7 3 9, K = 3   reads 3 9, drafts 4; reads 4, drafts 4; reads 4, drafts 8
   seen 5              the slots of 7 3 9 4 4; the 8 was never read
@@ -18,21 +15,13 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from flax import struct
 
-from specjax import buffers, checks, trees
+from specjax import checks, trees
 from specjax.drafters import drawing
+from specjax.drafters.reading import Reader, ReaderState
 from specjax.model import Model
 from specjax.model import load as load_model
-from specjax.types import Array, Context, Draft, PyTree, Window
-
-
-@struct.dataclass
-class DraftModelState:
-  """The draft model's own cache, and how far it is right."""
-
-  cache: PyTree
-  seen: Array  # int32[B]
+from specjax.types import Context, Draft, Window
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,46 +48,27 @@ class DraftModel:
     """A chain."""
     return self.num_draft
 
-  def init(self, params, batch: int, max_len: int) -> DraftModelState:
+  @property
+  def reader(self) -> Reader:
+    """The draft model."""
+    return Reader(self.model, self.vocab_size)
+
+  def init(self, params, batch: int, max_len: int) -> ReaderState:
     """An empty cache."""
-    if params[0] is None:
-      raise ValueError('draft_model needs its weights: pass drafter_params (see pair)')
-    if max_len > self.model.max_positions:
-      raise ValueError(
-        f'the buffer holds {max_len} tokens and the draft model was made for '
-        f'{self.model.max_positions}: pass max_len={self.model.max_positions} or less, '
-        'or take another draft model'
-      )
-    slots = buffers.cache_slots(max_len, self.num_draft)
-    return DraftModelState(
-      cache=self.model.init_cache(batch, slots), seen=jnp.zeros(batch, jnp.int32)
-    )
+    return self.reader.init(params, batch, max_len, room=self.num_draft)
 
-  def update(self, params, state: DraftModelState, window: Window) -> DraftModelState:
-    """Reads the window where it follows what was read: a prompt, or an undrafted round.
+  def update(self, params, state: ReaderState, window: Window) -> ReaderState:
+    """See `Reader.update`."""
+    return self.reader.update(params, state, window)
 
-    A drafted round has read it already, and its rejected tokens are forgotten.
-    """
-    follows = (state.seen == window.start) & (window.count > 0)
-    no_rows = jnp.zeros((len(follows), 0), jnp.int32)
-
-    def read(cache):
-      tokens = window.tokens[:, :-1]
-      return self._read(params, tokens, window.start, cache, no_rows)[1]
-
-    cache = buffers.when(jnp.any(follows), read, state.cache)
-    end = window.start + window.count
-    seen = jnp.where(follows, end, jnp.minimum(state.seen, end))
-    return DraftModelState(cache=cache, seen=seen)
-
-  def propose(self, params, state: DraftModelState, context: Context, keys):
+  def propose(self, params, state: ReaderState, context: Context, keys):
     """A chain, drawn token by token."""
-    logits, cache = self._catch_up(params, state, context)
+    logits, cache = self.reader.catch_up(params, state, context, width=2)
     first, first_log_q = drawing.draw(keys, 0, logits, context.sampling)
 
     def step(cache, token, depth):
       slot = context.length + depth - 1
-      logits, cache = self._read(params, token[:, None], slot, cache)
+      logits, cache = self.reader.read(params, token[:, None], slot, cache)
       return logits[:, 0], cache
 
     more, more_log_q, cache = drawing.chain(
@@ -112,44 +82,7 @@ class DraftModel:
       log_q=jax.tree.map(join, first_log_q, more_log_q),
     )
     seen = context.length + self.num_draft - 1
-    return draft, DraftModelState(cache=cache, seen=seen)
-
-  def _catch_up(self, params, state: DraftModelState, context: Context):
-    """Reads the unseen text; logits float[B, V] behind it, and the cache."""
-    last = context.length - 1
-
-    def two(carry):
-      seen, cache, _ = carry
-      start = jnp.maximum(jnp.minimum(seen, last - 1), 0)
-      tokens = buffers.read(context.tokens, start, 2)
-      row = jnp.minimum(last - start, 1)[:, None]
-      logits, cache = self._read(params, tokens, start, cache, row)
-      return start + 2, cache, logits[:, 0]
-
-    unseen = lambda carry: jnp.any(carry[0] <= last)
-    logits = jnp.zeros((last.shape[0], self.vocab_size), jnp.float32)
-    carry = state.seen, state.cache, logits
-    _, cache, logits = jax.lax.while_loop(unseen, two, carry)
-    return logits, cache
-
-  def _read(self, params, tokens, start, cache, rows=None):
-    """Logits float32[B, R, V] of rows int32[B, R] (None: all), and the cache."""
-    out = self.model(
-      params[0],
-      jnp.minimum(tokens, self.model.vocab_size - 1),
-      start[:, None] + jnp.arange(tokens.shape[1]),
-      cache,
-      slots=start,
-      ancestors=None,
-      logits_at=rows,
-      features_at=(),
-    )
-    return self._in_target_vocabulary(out.logits), out.cache
-
-  def _in_target_vocabulary(self, logits: Array) -> Array:
-    logits = logits[..., : self.vocab_size].astype(jnp.float32)
-    missing = ((0, 0), (0, 0), (0, self.vocab_size - logits.shape[-1]))
-    return jnp.pad(logits, missing, constant_values=-jnp.inf)
+    return draft, ReaderState(cache=cache, seen=seen)
 
 
 def pair(target: Model, draft: Model, num_draft: int = 4) -> tuple[DraftModel, Any]:
@@ -158,6 +91,13 @@ def pair(target: Model, draft: Model, num_draft: int = 4) -> tuple[DraftModel, A
   Raises:
     ValueError: the two tokenizers differ.
   """
+  check_tokenizers(target, draft)
+  drafter = DraftModel(draft.target, target.target.vocab_size, num_draft)
+  return drafter, draft.params
+
+
+def check_tokenizers(target: Model, draft: Model) -> None:
+  """Raises ValueError where the two tokenizers differ."""
   if target.tokenizer.fingerprint != draft.tokenizer.fingerprint:
     sizes = [m.tokenizer.backend.get_vocab_size() for m in (draft, target)]
     raise ValueError(
@@ -165,8 +105,6 @@ def pair(target: Model, draft: Model, num_draft: int = 4) -> tuple[DraftModel, A
       f'target {target.label} ({sizes[1]} tokens): the same id would mean different '
       'text. Take a draft model of the same family'
     )
-  drafter = DraftModel(draft.target, target.target.vocab_size, num_draft)
-  return drafter, draft.params
 
 
 def load(model: Model, *, source: str, num_draft: int = 4) -> tuple[DraftModel, Any]:
@@ -174,10 +112,10 @@ def load(model: Model, *, source: str, num_draft: int = 4) -> tuple[DraftModel, 
 
   Several drafters of one source share its weights.
   """
-  return pair(model, _loaded(source), num_draft)
+  return pair(model, loaded(source), num_draft)
 
 
-_loaded = functools.lru_cache(maxsize=2)(load_model)
+loaded = functools.lru_cache(maxsize=2)(load_model)
 
 
 Drafter = DraftModel
