@@ -112,11 +112,7 @@ def _name(settings: Mapping, what: str) -> str:
 
 def _call(make, settings: Mapping, **known):
   """make(**settings) without the name; `known` fills what has no default."""
-  given = {
-    key: tuple(value) if isinstance(value, list) else value
-    for key, value in settings.items()
-    if key != 'name'
-  }
+  given = {key: _frozen(value) for key, value in settings.items() if key != 'name'}
   parameters = inspect.signature(make).parameters
   needed = [name for name, p in parameters.items() if p.default is p.empty]
   given = {name: value for name, value in known.items() if name in needed} | given
@@ -127,6 +123,11 @@ def _call(make, settings: Mapping, **known):
     complaint = f'does not take {wrong[0]!r}' if wrong else f'needs {missing[0]!r}'
     raise ValueError(f'{settings["name"]} {complaint}; it takes ({takes})')
   return make(**given)
+
+
+def _frozen(value):
+  """Lists, as JSON has them, become tuples: settings are hashed."""
+  return tuple(map(_frozen, value)) if isinstance(value, list | tuple) else value
 
 
 def find(package: str, name: str, attribute: str) -> ModuleType:

@@ -18,8 +18,9 @@ from configs import common
 from experiments import compare, questions, rundir
 from experiments import main as experiments_main
 from specjax import text
-from specjax.drafters import draft_model, self_speculative
+from specjax.drafters import draft_model, draft_tree, self_speculative
 from specjax.drafters.draft_model import DraftModel
+from specjax.drafters.growing import StaticTree
 from specjax.drafters.oracle import Oracle
 from specjax.drafters.prompt_lookup import PromptLookup
 from specjax.drafters.self_speculative import SelfSpeculative
@@ -149,6 +150,14 @@ PARTS = {
       TINY, dataclasses.replace(TINY, tokenizer=other_tokenizer(), label='other')
     ),
     r'draft model other \(260 tokens\).*target tiny \(259 tokens\)',
+  ),
+  'another tokenizer, of a tree': (
+    lambda: draft_tree.pair(
+      TINY,
+      dataclasses.replace(TINY, tokenizer=other_tokenizer(), label='other'),
+      StaticTree(2),
+    ),
+    r'draft model other .*target tiny',
   ),
   'a draft model that is nowhere': (
     lambda: draft_model.load(TINY, source='no/where/at/all'),

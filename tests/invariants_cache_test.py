@@ -7,6 +7,8 @@ import pytest
 
 import specjax
 from specjax.drafters.draft_model import DraftModel
+from specjax.drafters.draft_tree import DraftTree
+from specjax.drafters.growing import StaticTree
 from specjax.drafters.self_speculative import SelfSpeculative
 from specjax.testing.tiny import tiny_model
 from specjax.verifiers.gumbel import Gumbel
@@ -87,6 +89,19 @@ class TestDraftModel:
       if temperature == 0:
         best = best_after_each(NEAR, PROMPTS[row], done[row].tokens)
         assert done[row].trace == greedy_trace(best, done[row].tokens, K)
+
+
+PATHS = (0,), (1,), (0, 0), (0, 1), (1, 0), (0, 0, 0), (1, 0, 0), (0, 0, 0, 0)
+
+
+@pytest.mark.parametrize('settings', MIXED, ids=['sampled', 'greedy'])
+def test_a_tree_of_the_targets_weights_is_right_at_every_depth(settings):
+  drafter = DraftTree(MODEL.target, MODEL.target.vocab_size, StaticTree(K, PATHS))
+  done = decode(drafter, Gumbel(), MODEL.params, **settings)
+  check_text(done, settings, sampled=True)
+  for completion in done:
+    assert completion.accepted == K * completion.target_calls
+    assert completion.target_calls == NEW // (K + 1)
 
 
 @pytest.mark.parametrize('settings', MIXED, ids=['sampled', 'greedy'])

@@ -3,6 +3,7 @@
 import pytest
 
 from experiments import methods
+from specjax.drafters.lookup_tree import LookupTree
 from specjax.drafters.oracle import Oracle
 from specjax.drafters.prompt_lookup import PromptLookup
 from specjax.drafters.self_speculative import SelfSpeculative
@@ -24,6 +25,11 @@ class TestMethods:
     assert parsed['o'].verifier == Gumbel()
     assert (parsed['a'].temperature, parsed['o'].temperature) == (0.0, 1.0)
 
+  def test_lists_inside_lists_become_tuples(self):
+    settings = dict(name='lookup_tree', num_draft=2, tree=[[0], [1], [0, 0]])
+    drafter, _ = methods.drafter(settings, TARGET)
+    assert drafter == LookupTree(2, ((0,), (1,), (0, 0)))
+
   def test_a_dotted_path_is_the_users_own_module(self):
     own = dict(name='specjax.drafters.prompt_lookup', num_draft=2)
     assert methods.drafter(own, TARGET) == (PromptLookup(num_draft=2), None)
@@ -39,7 +45,7 @@ class TestMethods:
     [
       (
         dict(name='medsua'),
-        'specjax.drafters.medsua: .*: autoregressive, draft_model, oracle, prompt',
+        'specjax.drafters.medsua: .*: autoregressive, draft_model, draft_tree, lookup',
       ),
       (dict(name='no.where'), 'no.where: there is no such module'),
       (dict(name='specjax.trees'), 'specjax.trees: it has no Drafter'),

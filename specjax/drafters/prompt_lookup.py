@@ -31,12 +31,7 @@ class PromptLookup:
 
   def __post_init__(self):
     checks.whole('num_draft', self.num_draft, 1)
-    checks.whole('min_ngram', self.min_ngram, 1)
-    checks.whole('max_ngram', self.max_ngram, 1)
-    if self.min_ngram > self.max_ngram:
-      raise ValueError(
-        f'need min_ngram <= max_ngram, got {self.min_ngram} and {self.max_ngram}'
-      )
+    check_ngrams(self.min_ngram, self.max_ngram)
 
   @property
   def num_nodes(self) -> int:
@@ -71,6 +66,14 @@ class PromptLookup:
       if n >= self.min_ngram:
         best = jnp.where(newest > 0, newest, best)
     return best
+
+
+def check_ngrams(min_ngram: int, max_ngram: int) -> None:
+  """Raises ValueError unless 1 <= min_ngram <= max_ngram."""
+  checks.whole('min_ngram', min_ngram, 1)
+  checks.whole('max_ngram', max_ngram, 1)
+  if min_ngram > max_ngram:
+    raise ValueError(f'need min_ngram <= max_ngram, got {min_ngram} and {max_ngram}')
 
 
 Drafter = PromptLookup
