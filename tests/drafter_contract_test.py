@@ -7,8 +7,18 @@ import numpy as np
 import pytest
 
 from specjax import trees
-from specjax.drafters import drawing, oracle, prompt_lookup, self_speculative
-from specjax.drafters.draft_model import DraftModel, DraftModelState, pair
+from specjax.drafters import (
+  draft_tree,
+  drawing,
+  oracle,
+  prompt_lookup,
+  self_speculative,
+)
+from specjax.drafters.draft_model import DraftModel, pair
+from specjax.drafters.dynamic_tree import DynamicTree
+from specjax.drafters.growing import StaticTree
+from specjax.drafters.lookup_tree import LookupTree
+from specjax.drafters.reading import ReaderState
 from specjax.testing import drafter_contract as contract
 from specjax.testing import drafts
 from specjax.testing.subjects import Subject
@@ -17,6 +27,7 @@ from specjax.testing.tiny import tiny_model
 from specjax.types import Context, Draft, Tree, Window
 
 TEXT = jnp.asarray(np.random.default_rng(0).integers(0, 3, (1, 400)), jnp.int32)
+PATHS = (0,), (1,), (0, 0), (0, 1), (1, 0), (0, 0, 0)
 
 
 def smaller(model):
@@ -24,6 +35,10 @@ def smaller(model):
   if isinstance(model.target, TableTarget):
     return table_model(model.target.vocab_size, seed=7)
   return tiny_model(seed=7)
+
+
+def grown(model, shape):
+  return draft_tree.pair(model, smaller(model), shape)
 
 
 class OneText(oracle.Oracle):
@@ -42,6 +57,9 @@ DRAFTERS = {
   ),
   'draft_model': lambda model: pair(model, smaller(model), num_draft=3),
   'self_speculative': lambda model: self_speculative.load(model, num_layers=1),
+  'lookup_tree': lambda model: (LookupTree(3, PATHS, 2, 1), None),
+  'draft_tree': lambda model: grown(model, StaticTree(3, PATHS, 'distinct')),
+  'dynamic_tree': lambda model: grown(model, DynamicTree(3, beam=2, num_nodes=5)),
 }
 TESTS = {name: test for name, test in vars(contract).items() if name[:5] == 'test_'}
 
@@ -57,7 +75,7 @@ class NeverForgets(DraftModel):
 
   def update(self, params, state, window: Window):
     after = super().update(params, state, window)
-    return DraftModelState(after.cache, jnp.maximum(state.seen, after.seen))
+    return ReaderState(after.cache, jnp.maximum(state.seen, after.seen))
 
 
 class LooksAtRow0(prompt_lookup.PromptLookup):
@@ -116,6 +134,38 @@ class Unigram:
     return dataclasses.replace(draft, log_q=log_q), state
 
 
+@dataclasses.dataclass(frozen=True)
+class Unigrams:
+  """Two nodes of two children each, all drawn from one law."""
+
+  vocab_size: int
+  mistake: str
+  num_draft, num_nodes = 2, 6
+  feature_layers = ()
+
+  def init(self, params, batch: int, max_len: int) -> None:
+    """No state."""
+
+  def update(self, params, state: None, window: Window) -> None:
+    """Nothing to learn."""
+
+  def propose(self, params, state: None, context: Context, keys):
+    batch = len(context.length)
+    law = jnp.where(jnp.arange(self.vocab_size) < 3, jnp.arange(self.vocab_size), -9.0)
+    logits = jnp.broadcast_to(law, (batch, 2, self.vocab_size))
+    rows = (1, 1) if self.mistake == 'cousins share noise' else (1, 2)
+    drawn = [
+      drawing.children(
+        keys, rows, depth, logits[:, : len(rows)], context.sampling, counts, 'distinct'
+      )
+      for depth, rows, counts in ((0, (0,), (2,)), (1, rows, (2, 2)))
+    ]
+    tokens, log_q = (jnp.concatenate(x, axis=1) for x in zip(*drawn))
+    if self.mistake == 'forgets elders':
+      log_q = jnp.broadcast_to(log_q[:, :1], log_q.shape)
+    return Draft(tokens, jnp.full(batch, 6), trees.from_widths((2, 2)), log_q), state
+
+
 def lookup(kind):
   return lambda model: (kind(3, 2, 1), None)
 
@@ -127,6 +177,10 @@ def never_forgets(model):
 
 def unigram(mistake: str):
   return lambda model: (Unigram(model.target.vocab_size, mistake), None)
+
+
+def unigrams(mistake: str):
+  return lambda model: (Unigrams(model.target.vocab_size, mistake), None)
 
 
 @pytest.mark.parametrize(
@@ -144,6 +198,8 @@ def unigram(mistake: str):
     (unigram('another temperature'), 'tokens_are_drawn_from_log_q', 'not follow'),
     (unigram('drops the unlikely'), 'tokens_are_drawn_from_log_q', 'not follow'),
     (unigram('one key'), 'tokens_are_drawn_from_log_q', 'independent'),
+    (unigrams('forgets elders'), 'tokens_are_drawn_from_log_q', 'not follow'),
+    (unigrams('cousins share noise'), 'tokens_are_drawn_from_log_q', 'two nodes'),
     (
       unigram('another temperature'),
       'sampled_output_has_the_law_of_the_target',

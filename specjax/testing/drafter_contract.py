@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from specjax import buffers, decoding, trees
+from specjax import buffers, decoding
 from specjax.testing import drafts, laws, outputs, rounds
 from specjax.testing.subjects import Subject
 from specjax.types import Params, Window
@@ -135,31 +135,34 @@ def test_tokens_are_drawn_from_log_q(subject: Subject):
   """Else the verifier corrects for a law that nobody drew from, and bends the output.
 
   Of nodes that count, too: dropping a token for what it is bends q. The place of each
-  token in its law must be uniform in [0, 1), whatever its parent's was.
+  token in its law, given its elder siblings, must be uniform in [0, 1), whatever those
+  of the other nodes were.
   """
   drafter, params = _made(subject)
   state = rounds.begin(drafter, params, temperature=[0.2, 0.5, 1.0, 1.0, 0.7, 0.3])
   ask = functools.partial(
     rounds.propose, rounds.tiny().target, drafter, Rejection(), params
   )
-  places, rng = [], np.random.default_rng(0)
+  places, kin, all_pairs, rng = [], [], [], np.random.default_rng(0)
   for call in range(200):
     seeds = np.array(SEEDS, np.uint32) + call * len(SEEDS)
     draft = jax.device_get(ask(dataclasses.replace(state, seed=jnp.asarray(seeds))))
     if draft.log_q is None:
       pytest.skip('log_q is None: it draws nothing')
     place = drafts.places_in_law(draft, rng)
-    parents = np.asarray(trees.parents(draft.tree, len(SEEDS)))
-    above = np.where(parents < 0, np.nan, np.take_along_axis(place, parents, axis=1))
-    places.append(np.stack([above, place], axis=-1).reshape(-1, 2))
-  pairs = np.concatenate(places)
-  assert drafts.p_value_of_uniform(pairs[:, 1:], 20) > 1e-4, (
+    above, any_two = drafts.pairs(draft, place)
+    places.append(place)
+    kin.append(above)
+    all_pairs.append(any_two)
+  assert drafts.p_value_of_uniform(np.concatenate(places), 20) > 1e-4, (
     'tokens do not follow log_q: is it the law after temperature and filters, and does '
     'a node count whatever its own token is? See specjax.drafters.drawing'
   )
-  assert drafts.p_value_of_uniform(pairs, 5) > 1e-4, (
-    'a node and its parent are not drawn independently: fold the depth into the key'
-  )
+  for pairs, who in ((kin, 'a node and its parent'), (all_pairs, 'two nodes of a row')):
+    assert drafts.p_value_of_independence(np.concatenate(pairs), 5) > 1e-4, (
+      f"{who} are not drawn independently: key a node's noise by its parent's row of "
+      'the tree'
+    )
 
 
 def test_greedy_output_is_that_of_plain_decoding(subject: Subject):

@@ -105,26 +105,45 @@ def difference(one: Draft, other: Draft, row: int, other_row: int) -> str | None
 def places_in_law(draft: Draft, rng: np.random.Generator) -> np.ndarray:
   """Where each token fell in [0, 1), its law laid out likeliest first; float[B, N].
 
-  Uniform exactly if tokens were drawn from log_q. NaN for nodes that do not count, and
-  for all but the first of several siblings: those may be drawn without replacement.
+  Uniform, and independent of one another, exactly if tokens were drawn from log_q, each
+  given its elder siblings. NaN for nodes that do not count.
   """
   index, q = columns(draft)[..., None], np.exp(np.asarray(draft.log_q, np.float64))
   own = np.take_along_axis(q, index, axis=-1)
   before = (q > own) | ((q == own) & (np.arange(q.shape[-1]) < index))
   place = np.sum(q * before, axis=-1) + rng.random(index.shape[:-1]) * own[..., 0]
-  batch, nodes = draft.tokens.shape
-  parents = np.asarray(trees.parents(draft.tree, batch))
-  elder = np.tril(np.ones((nodes, nodes), bool), -1)  # [n, m]: m stands before n
-  sibling = np.any((parents[:, :, None] == parents[:, None]) & elder, axis=-1)
-  counts = np.arange(nodes) < draft.num_valid[:, None]
-  return np.where(counts & ~sibling, place, np.nan)
+  counts = np.arange(place.shape[1]) < draft.num_valid[:, None]
+  return np.where(counts, place, np.nan)
+
+
+def pairs(draft: Draft, place: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+  """Places of nodes beside their parents'; of any two nodes of a row; float[R, 2]."""
+  parents = np.asarray(trees.parents(draft.tree, len(place)))
+  above = np.take_along_axis(place, np.maximum(parents, 0), axis=1)
+  above = np.where(parents < 0, np.nan, above)
+  one, other = np.triu_indices(place.shape[1], 1)
+  beside = lambda x, y: np.stack([x, y], axis=-1).reshape(-1, 2)
+  return beside(above, place), beside(place[:, one], place[:, other])
 
 
 def p_value_of_uniform(points: np.ndarray, bins: int) -> float:
-  """Chi-square of float[R, d] against the uniform law on [0, 1)^d; NaN rows are out."""
-  points = points[~np.any(np.isnan(points), axis=1)]
-  dims = points.shape[1]
-  seen, _ = np.histogramdd(points, bins=[np.linspace(0, 1 + 1e-6, bins + 1)] * dims)
-  if len(points) < 5 * seen.size:
-    return 1.0  # too few to tell
-  return float(stats.chisquare(seen.ravel()).pvalue)
+  """Chi-square of float[...] against the uniform law on [0, 1); NaN is left out."""
+  points = points[~np.isnan(points)]
+  seen, _ = np.histogram(points, _edges(bins))
+  return _or_too_few(seen, lambda: stats.chisquare(seen).pvalue)
+
+
+def p_value_of_independence(pairs: np.ndarray, bins: int) -> float:
+  """Chi-square of float[R, 2] in [0, 1); NaN is left out. One place may be in many."""
+  pairs = pairs[~np.any(np.isnan(pairs), axis=1)]
+  seen, _ = np.histogramdd(pairs, bins=[_edges(bins)] * 2)
+  return _or_too_few(seen, lambda: stats.chi2_contingency(seen).pvalue)
+
+
+def _edges(bins: int) -> np.ndarray:
+  return np.linspace(0, 1 + 1e-6, bins + 1)
+
+
+def _or_too_few(seen: np.ndarray, p_value) -> float:
+  """1 where there are fewer than five a cell."""
+  return 1.0 if seen.sum() < 5 * seen.size else float(p_value())

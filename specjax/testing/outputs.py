@@ -5,13 +5,12 @@ import functools
 import jax
 import numpy as np
 
-from specjax import api, decoding, trees
+from specjax import api, decoding
 from specjax.model import Model
 from specjax.testing import rounds
 from specjax.testing.subjects import Subject
 from specjax.testing.table import table_model
-from specjax.types import DecodeState, Params
-from specjax.verifiers.gumbel import Gumbel
+from specjax.types import DecodeState
 from specjax.verifiers.rejection import Rejection
 
 NEW, SMALL = 4, 3  # tokens of an enumerated text, and its vocabulary
@@ -59,16 +58,6 @@ def finished(run: api.Run) -> DecodeState:
   return decode(run.target, run.drafter, run.verifier, run.params, run.state)
 
 
-@functools.cache
-def drafts_chains(subject: Subject) -> bool:
-  """False: trees, which rejection refuses."""
-  model = rounds.tiny()
-  drafter, own = subject.make(model)
-  params = Params(model.params, own)
-  ask = functools.partial(rounds.draft_of, model.target, drafter, Rejection())
-  return trees.is_chain(jax.eval_shape(ask, params, rounds.start(drafter, params)).tree)
-
-
 PARTS = [  # of a sampled batch: (prompt, warping)
   ([2, 0, 1, 2, 2, 0, 1, 2], dict(temperature=1.0, top_k=0)),
   ([1, 1, 0], dict(temperature=1.7, top_k=2)),
@@ -78,8 +67,8 @@ PARTS = [  # of a sampled batch: (prompt, warping)
 def sampled(subject: Subject, model: Model, rows: int, moved=False) -> np.ndarray:
   """What each row of the parts emits, int[parts * rows, 2, NEW]: tokens and trace.
 
-  With rejection, which corrects for q, or gumbel where drafts are trees. If `moved`,
-  the batch stands in reverse order and every second row has another seed.
+  With rejection, which corrects for q. If `moved`, the batch stands in reverse order
+  and every second row has another seed.
   """
   drafter, own = subject.make(model)
   prompts = [prompt for prompt, _ in PARTS for _ in range(rows)]
@@ -95,7 +84,7 @@ def sampled(subject: Subject, model: Model, rows: int, moved=False) -> np.ndarra
     model,
     prompts,
     drafter,
-    Rejection() if drafts_chains(subject) else Gumbel(),
+    Rejection(),
     own,
     max_new_tokens=NEW,
     stop_ids=(),
