@@ -25,11 +25,13 @@ PyTree = Any
 class Tree:
   """Who follows whom among the N drafted nodes; -1 is the last committed token.
 
-  Exactly one of the two fields is set. Parents stand before their children.
+  Either static or grown is set. Parents stand before their children.
   """
 
   static: tuple[int, ...] | None = struct.field(pytree_node=False, default=None)
   grown: Array | None = None  # int32[B, N], when the shape is chosen at run time
+  # Generations that a grown tree has at most; None: N.
+  depth: int | None = struct.field(pytree_node=False, default=None)
 
 
 @struct.dataclass

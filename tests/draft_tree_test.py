@@ -127,7 +127,7 @@ def test_a_dynamic_tree_is_eagle_2s(shape):
   shapes = set()
   for seed in range(2):
     texts, draft = drafts_of(shape, seed, temperature=0.8)
-    assert draft.log_q is None
+    assert draft.log_q is None and trees.max_depth(draft.tree) == shape.num_draft
     for row, text in enumerate(texts):
       want = eagle2(text, shape.num_draft, shape.beam, shape.num_nodes)
       assert ways(draft, row) == want

@@ -27,7 +27,7 @@ from specjax.testing.tiny import tiny_model
 from specjax.types import Context, Draft, Tree, Window
 
 TEXT = jnp.asarray(np.random.default_rng(0).integers(0, 3, (1, 400)), jnp.int32)
-PATHS = (0,), (1,), (0, 0), (0, 1), (1, 0), (0, 0, 0)
+PATHS = (0,), (1,), (2,), (0, 0), (0, 1), (1, 0), (0, 0, 0)
 
 
 def smaller(model):
@@ -224,6 +224,7 @@ def test_drafters_that_compare_by_identity_are_found():
     (dict(tokens=np.array([[0, 3]])), 'from 0 to 3, the target knows 0 to 2'),
     (dict(num_valid=np.array([3])), 'from 3 to 3 of 2 nodes'),
     (dict(tree=Tree(grown=np.array([[-1, 1]]))), 'behind its child'),
+    (dict(tree=Tree(grown=np.array([[-1, 0]]), depth=1)), 'says it is 1 deep is 2'),
     (dict(log_q=np.array([[[0.0, -np.inf], [0.0, -np.inf]]])), 'rules out'),
     (dict(vocab=np.array([0, 0])), 'twice'),
     (dict(vocab=np.array([0, 2])), 'outside its vocab'),

@@ -80,7 +80,8 @@ class DynamicTree:
       pool = _Nodes(*(jnp.concatenate(x, axis=1) for x in zip(pool, more)))
     kept, parents = trees.rerank(pool.scores, pool.parents, self.num_nodes)
     num_valid = jnp.full(len(kept), self.num_nodes, jnp.int32)
-    return Draft(pool.at(kept).tokens, num_valid, Tree(grown=parents)), carry
+    tree = Tree(grown=parents, depth=min(self.num_draft, self.num_nodes))
+    return Draft(pool.at(kept).tokens, num_valid, tree), carry
 
   def _children(self, sampling: Sampling, vocab, logits, scores, parents) -> '_Nodes':
     """Of M nodes, with their scores and places in the pool [B, M]; M * beam in all.

@@ -30,6 +30,7 @@ def check_types(draft: Draft, num_draft: int, num_nodes: int, batch: int) -> Non
     _check_array('tree.grown', grown, 'int32', (batch, nodes))
   if static is not None:
     assert len(static) == nodes, f'{nodes} tokens on a tree of {len(static)} nodes'
+  if static is not None or draft.tree.depth is not None:
     depth = trees.max_depth(draft.tree)
     assert depth <= num_draft, f'{depth} deep, it declares num_draft = {num_draft}'
 
@@ -56,6 +57,10 @@ def check_values(draft: Draft, vocab_size: int) -> None:
   above = (parents >= -1) & (parents < np.arange(nodes))
   valid = np.arange(nodes) < draft.num_valid[:, None]
   assert np.all(above | ~valid), 'a parent stands behind its child'
+  generations = _generations(np.where(above, parents, -1))
+  assert np.all((generations <= trees.max_depth(draft.tree)) | ~valid), (
+    f'a tree that says it is {trees.max_depth(draft.tree)} deep is {generations.max()}'
+  )
   if draft.log_q is None:
     return
   if draft.vocab is not None:
@@ -70,6 +75,15 @@ def check_values(draft: Draft, vocab_size: int) -> None:
   own = np.take_along_axis(np.asarray(draft.log_q), columns(draft)[..., None], axis=-1)
   own = own[..., 0]
   assert np.all((own > -np.inf) | ~valid), 'a token was drafted that log_q rules out'
+
+
+def _generations(parents: np.ndarray) -> np.ndarray:
+  """Each node's depth, int[B, N]; the root's is 0."""
+  rows = np.arange(len(parents))
+  depth = np.zeros((len(rows), parents.shape[1] + 1), int)
+  for node, parent in enumerate(parents.T):  # column -1 is the root's
+    depth[:, node] = depth[rows, parent] + 1
+  return depth[:, :-1]
 
 
 def columns(draft: Draft) -> np.ndarray:

@@ -23,9 +23,9 @@ def is_chain(tree: Tree) -> bool:
 
 
 def max_depth(tree: Tree) -> int:
-  """Generations, as far as the shape alone tells: a grown tree may be a chain."""
+  """Generations at most: a grown tree that does not say may be a chain."""
   if tree.grown is not None:
-    return tree.grown.shape[1]
+    return tree.grown.shape[1] if tree.depth is None else tree.depth
   assert tree.static is not None
   generation = [0]
   for parent in tree.static:
