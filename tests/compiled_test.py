@@ -9,6 +9,8 @@ import pytest
 
 from specjax import decoding, request
 from specjax.drafters.draft_model import DraftModel
+from specjax.drafters.draft_tree import DraftTree
+from specjax.drafters.dynamic_tree import DynamicTree
 from specjax.drafters.prompt_lookup import PromptLookup
 from specjax.drafters.self_speculative import SelfSpeculative
 from specjax.targets import transformer
@@ -20,7 +22,10 @@ IN_PLACE = {'parameter', 'get-tuple-element', 'dynamic-update-slice', 'scatter'}
 
 @pytest.fixture(
   scope='module',
-  params=itertools.product(['lookup', 'draft model', 'itself'], [1, 3]),
+  params=[
+    *itertools.product(['lookup', 'draft model', 'itself'], [1, 3]),
+    ('draft tree', 3),
+  ],
   ids=lambda drafter_and_rows: '{} {}'.format(*drafter_and_rows),
 )
 def programs(request):
@@ -34,6 +39,7 @@ def _compile(name: str, batch: int):
   drafter = {
     'lookup': PromptLookup(),
     'draft model': DraftModel(target, 64),  # its cache has the target's shape
+    'draft tree': DraftTree(target, 64, DynamicTree(3, beam=3, num_nodes=8)),
     'itself': SelfSpeculative(target, num_layers=1),
   }[name]
   static, params = (target, drafter, Greedy()), Params(weights, weights)
