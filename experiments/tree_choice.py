@@ -37,7 +37,8 @@ class Measured(NamedTuple):
   rates: np.ndarray  # [depth][rank]
   verify_s: list[float]  # of 1, 2, ... rows
   draft_s: float  # of a draft step
-  drafting: float  # share of rounds that draft
+  undrafted: float  # share of tokens that come from rounds without a draft
+  copies: bool
 
 
 def run(config, workdir: Path) -> None:
@@ -47,9 +48,8 @@ def run(config, workdir: Path) -> None:
     ValueError: a run has not finished, or lacks what is to be read from it.
   """
   dev, costs = finished(config.dev, 'dev'), finished(config.costs, 'costs')
-  known = measured(
-    dev, config.method, row_costs(step_cost.load(costs / 'step_cost.json'))
-  )
+  ratios = row_costs(step_cost.load(costs / 'step_cost.json'))
+  known = measured(dev, config.method, ratios, config.copies)
   fastest = trees.fastest(*known)
   named = {name: trees.from_paths(paths) for name, paths in config.trees.items()}
   chosen = candidates(known) | named | {'fastest': fastest}
@@ -101,7 +101,7 @@ def row_costs(rows: Sequence[step_cost.Row]) -> np.ndarray:
   return np.interp(np.arange(1, windows[-1] + 1), windows, ratios)
 
 
-def measured(dev: Path, method: str, ratios: np.ndarray) -> Measured:
+def measured(dev: Path, method: str, ratios: np.ndarray, copies: bool) -> Measured:
   """What a comparison tells of a method, at the speed of its own baseline."""
   about, rows = methods_of(dev), resume.read(dev / 'results.jsonl')
   drafts = [r for r in resume.read(dev / 'phases.jsonl') if r['method'] == method]
@@ -111,15 +111,15 @@ def measured(dev: Path, method: str, ratios: np.ndarray) -> Measured:
     raise ValueError(f'{dev} has no timed rounds: run it with config.phase_prompts > 0')
   mine = [row for row in rows if row['method'] == method]
   base = repeats.per_question(rows, about[method]['against'])
-  total = lambda values: np.sum(list(values), axis=0)
-  drafting = total(row['offered'][0] for row in mine)
+  count = lambda field: np.sum([row[field] for row in mine], axis=0)
+  drafting = count('offered')[0]
   tree = trees.from_paths(about[method]['drafter']['tree'])
-  accepted = total(row['node_accepted'] for row in mine)
   return Measured(
-    rates=trees.acceptance_rates(tree, accepted, drafting),
+    rates=trees.acceptance_rates(tree, count('node_accepted'), drafting),
     verify_s=(ratios / repeats.speed(base)).tolist(),
     draft_s=statistics.fmean(r['draft_s'] for r in drafts) / trees.max_depth(tree),
-    drafting=float(drafting / total(row['target_calls'] for row in mine)),
+    undrafted=float((count('target_calls') - drafting) / count('new_tokens')),
+    copies=copies,
   )
 
 
@@ -175,14 +175,15 @@ def tree_of(method: Mapping) -> Tree:
 
 def predicted(name: str, tree: Tree, known: Measured, speed: float | None) -> dict:
   """A row of the table: a tree, its predicted tokens/s and the measured ones."""
-  tokens = trees.expected_tokens(tree, known.rates)
+  of_a_round = trees.copied_tokens if known.copies else trees.expected_tokens
+  tokens = of_a_round(tree, known.rates)
   told = trees.tokens_per_second(tree, *known)
   return {
     'name': name,
     'nodes': len(trees.paths(tree)),
     'depth': trees.max_depth(tree),
     'tokens_of_a_draft': tokens,
-    'predicted_tau': known.drafting * (tokens - 1) + 1,
+    'predicted_tau': 1 / (known.undrafted + (1 - known.undrafted) / tokens),
     'predicted_tokens_per_second': told,
     'tokens_per_second': speed,
     'measured_over_predicted': None if speed is None else speed / told,

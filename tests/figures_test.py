@@ -104,6 +104,16 @@ class TestSweeps:
       'lookup, max_ngram = 3',
     ]
 
+  def test_a_tree_is_named_by_its_nodes(self):
+    lookup = lambda t, tree: data.method(2, t, drafter=dict(name='lookup', tree=tree))
+    about = data.baselines(0.5, 1.0)
+    about |= {f'chain{t}': lookup(t, [[0], [0, 0]]) for t in (0.5, 1.0)}
+    about |= {f'fork{t}': lookup(t, [[0], [1], [0, 0]]) for t in (0.5, 1.0)}
+    assert list(sweeps.lines(about, data.summarized(about), 'temperature')) == [
+      'lookup, 2 nodes',
+      'lookup, 3 nodes',
+    ]
+
 
 class TestAcceptance:
   def test_by_depth(self):

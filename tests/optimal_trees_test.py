@@ -84,10 +84,10 @@ def test_hand_worked_numbers():
   assert trees.best_trees(same, 0, 9) == [trees.chain(0)]
   # Five equal drafts: E = (1 - .8^6) / (1 - .8).
   assert trees.expected_tokens(trees.chain(5), [0.8]) == pytest.approx(3.68928)
-  # Two of three rounds draft: (2/3 2.16 + 1/3) tokens in 2/3 9 + 1/3 3 + 2 1 seconds.
+  # A third of the tokens from undrafted rounds, 1 + 3 s each; 2 of 3 2.16 in 2 + 9 s.
   verify_s = [3.0, 5.0, 7.0, 9.0]
-  speed = trees.tokens_per_second(fork, same, verify_s, 1.0, 2 / 3)
-  assert speed == pytest.approx((2 / 3 * 2.16 + 1 / 3) / 9)
+  speed = trees.tokens_per_second(fork, same, verify_s, 1.0, 1 / 3)
+  assert speed == pytest.approx(1 / (1 / 3 * (2 + 3) + 2 / 3 / 2.16 * (2 + 9)))
 
 
 def test_nodes_that_are_never_accepted_are_left_out():
@@ -96,22 +96,22 @@ def test_nodes_that_are_never_accepted_are_left_out():
   assert trees.best_trees([[0.0, 0.5]], 2, 1)[2].static == (-1, -1)
 
 
-@pytest.mark.parametrize('drafting', [1.0, 0.3])
+@pytest.mark.parametrize('undrafted', [0.0, 0.7])
 @pytest.mark.parametrize('draft_s', [0.0, 0.4])
 @pytest.mark.parametrize('rates', some_rates())
-def test_no_small_tree_is_faster(rates, draft_s, drafting):
+def test_no_small_tree_is_faster(rates, draft_s, undrafted):
   verify_s = np.cumsum(RNG.random(7)) + 2
-  fastest = trees.fastest(rates, verify_s, draft_s, drafting)
+  fastest = trees.fastest(rates, verify_s, draft_s, undrafted)
 
   def speed(shape):
     depth = max(map(len, shape), default=0)
-    tokens = drafting * expectation(shape, rates) + 1 - drafting
-    rows = drafting * verify_s[len(shape)] + (1 - drafting) * verify_s[0]
-    return tokens / (rows + depth * draft_s)
+    rounds = (1 - undrafted) / expectation(shape, rates)
+    seconds = rounds * verify_s[len(shape)] + undrafted * verify_s[0]
+    return 1 / (seconds + (rounds + undrafted) * depth * draft_s)
 
   highest = max(speed(shape) for shape in small_trees(6, 4, 3))
   assert speed(trees.paths(fastest)) == pytest.approx(highest, rel=1e-12)
-  told = trees.tokens_per_second(fastest, rates, verify_s, draft_s, drafting)
+  told = trees.tokens_per_second(fastest, rates, verify_s, draft_s, undrafted)
   assert told == pytest.approx(highest, rel=1e-12)
 
 
@@ -151,3 +151,29 @@ def test_rates_of_a_tree_with_one_parent_a_depth_give_its_tokens_back():
   rates = trees.acceptance_rates(tree, accepted, 1000)
   tokens = 1 + sum(accepted) / 1000
   assert trees.expected_tokens(tree, rates) == pytest.approx(tokens, rel=1e-12)
+
+
+@pytest.mark.parametrize('depth', range(6))
+def test_rounds_of_copied_passages_are_counted(depth):
+  """Passages of 0 .. 9 tokens, each ended by the target's own one."""
+  lengths, share = np.arange(10), RNG.dirichlet(np.ones(10))
+  longer = np.cumsum(share[::-1])[::-1]  # than d - 1
+  rates = (longer[1:] / longer[:-1])[:, None]  # of 9 depths; none is longer
+  rates = np.vstack([rates, [[0.0]]])
+  rounds = share @ (lengths // (depth + 1) + 1)
+  tokens = trees.copied_tokens(trees.chain(depth), rates)
+  assert tokens == pytest.approx(share @ (lengths + 1) / rounds, rel=3e-3)
+
+
+def test_copied_tokens_by_hand():
+  falling = [[0.5], [0.8], [0.9], [0.9], [0.9], [0.9]]
+  passages = [1, *(0.4 * 0.81**n for n in range(100))]
+  tokens = (1.5 + 1.9 * sum(passages[1:])) / sum(passages)
+  assert trees.copied_tokens(trees.chain(1), falling) == pytest.approx(tokens, rel=1e-3)
+  assert trees.copied_tokens(trees.chain(0), falling) == 1
+
+
+def test_rounds_are_alike_where_depths_are():
+  for tree in (trees.chain(3), trees.from_widths((3, 2, 1)), trees.from_widths((2,))):
+    told = trees.expected_tokens(tree, (0.6, 0.2, 0.1))
+    assert trees.copied_tokens(tree, (0.6, 0.2, 0.1)) == pytest.approx(told, rel=1e-12)

@@ -12,10 +12,11 @@ from specjax import trees
 from tests.summarize_test import repeated
 
 TREE = [[0], [1], [0, 0], [0, 1], [1, 0]]
-# Of 100 rounds that draft and 100 that do not; the baseline gives 50 tokens/s.
+# Of 100 rounds that draft; 100 do not. 344 tokens; the baseline gives 50 a second.
 ACCEPTED = [60, 20, 48, 0, 16]
 RATES = [[0.6, 0.2], [0.8, 0.0]]
-COSTS = {1: 1.0, 2: 1.1, 4: 1.3, 5: 1.45, 6: 2.5}
+UNDRAFTED = 100 / 344
+COSTS = {1: 1.0, 2: 1.1, 4: 1.3, 5: 1.42, 6: 2.5}
 
 
 def write_run(path, about, rows=(), phases=(), summary=()):
@@ -37,6 +38,7 @@ def config(tmp_path):
     against='baseline', num_draft=k, drafter=dict(name='lookup_tree', **more)
   )
   half = dict(target_calls=100, offered=[50, 50], node_accepted=[30, 10, 24, 0, 8])
+  half |= dict(new_tokens=172)
   dev = write_run(
     tmp_path / 'dev',
     dict(baseline=plain, wide=lookup(2, tree=TREE)),
@@ -75,19 +77,21 @@ def config(tmp_path):
 
 
 def speed(nodes: int, depth: int, tokens: float) -> float:
-  """Half of the rounds draft; a draft step takes 2 ms, one row 20 ms."""
+  """A draft step takes 2 ms, one row 20 ms."""
   cost = np.interp(nodes + 1, list(COSTS), list(COSTS.values()))
-  seconds = 0.002 * depth + 0.02 * (cost / 2 + 1 / 2)
-  return (tokens / 2 + 1 / 2) / seconds
+  drafting = (1 - UNDRAFTED) / tokens  # rounds a token
+  seconds = drafting * (0.002 * depth + 0.02 * cost)
+  return 1 / (seconds + UNDRAFTED * (0.002 * depth + 0.02))
 
 
 def test_prediction_by_hand(config, tmp_path):
   config, _ = config
+  config.copies = False
   experiment.run(config, tmp_path)
   found = json.loads((tmp_path / 'tree_choice.json').read_text())
   np.testing.assert_allclose(found['rates'], RATES, rtol=1e-12)
-  assert found['drafting'] == 0.5 and found['draft_s'] == pytest.approx(0.002)
-  ratios = np.array([1, 1.1, 1.2, 1.3, 1.45, 2.5])
+  assert found['undrafted'] == UNDRAFTED and found['draft_s'] == pytest.approx(0.002)
+  ratios = np.array([1, 1.1, 1.2, 1.3, 1.42, 2.5])
   np.testing.assert_allclose(found['verify_s'], 0.02 * ratios, rtol=1e-12)
   rows = {row['name']: row for row in found['rows']}
   tokens = dict(plain=1.0, chain=2.08, widths=2.44, bush=2.44, fastest=2.28)
@@ -116,7 +120,9 @@ def test_measured_speeds_stand_beside_the_predicted_ones(config, tmp_path):
   assert [row['name'] for row in rows] == ['baseline', 'chain', 'fork']
   assert [row['tokens_per_second'] for row in rows] == [50, 60, 70]
   assert [row['nodes'] for row in rows] == [0, 2, 3]
-  assert rows[2]['measured_over_predicted'] == pytest.approx(70 / speed(3, 2, 2.28))
+  tokens = trees.copied_tokens(trees.from_paths(TREE[:3]), RATES)
+  assert rows[2]['tokens_of_a_draft'] == tokens
+  assert rows[2]['measured_over_predicted'] == pytest.approx(70 / speed(3, 2, tokens))
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,8 @@ def get_config():
   # A finished run of tree_dev.py, and the method whose tree it is.
   c.dev = ''
   c.method = 'wide'
+  # Drafts copy passages, so that a round goes on where the last one ended.
+  c.copies = True
   # A finished run of row_cost.py.
   c.costs = ''
   # Trees that are predicted beside the best ones.

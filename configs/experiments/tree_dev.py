@@ -1,15 +1,15 @@
 r"""How often each node of a wide tree is accepted on dev: what tree_choice.py needs.
 
-`wide` has Medusa's 63 nodes, and on the way along the likeliest ones three siblings a
-depth, down to 12. Its speed does not matter.
+`wide` has Medusa's 63 nodes, and two successors of the likeliest path at each depth down
+to 16: passages that prompt lookup copies are long. Its speed does not matter.
 
 python -m experiments.main --config=configs/experiments/tree_dev.py --workdir=DIR
 """
 
 from configs import common
 
-DEPTH = 12
-DEEPER = [(0,) * depth + (rank,) for depth in range(DEPTH) for rank in range(3)]
+DEPTH = 16
+DEEPER = [(0,) * depth + (rank,) for depth in range(DEPTH) for rank in range(2)]
 WIDE = tuple(dict.fromkeys([*common.MEDUSA_63, *DEEPER]))
 
 

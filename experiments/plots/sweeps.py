@@ -17,6 +17,7 @@ LABELS = {'num_draft': 'draft length K (tokens)', 'temperature': 'temperature T'
 TAU = 'tau (tokens per target call)'
 PANELS = {'mean_accepted_length': TAU, 'speedup': speedups.LABEL}
 SYMBOLS = {'temperature': 'T', 'drafter num_draft': 'K'}
+TREE = 'drafter tree'  # a path list
 
 
 @style.styled
@@ -79,12 +80,16 @@ def lines(
 
 
 def _shared(method: Mapping, varied: str) -> dict:
-  """All settings of a method but one; those listed by depth as the set of values."""
+  """All settings of a method but one; those listed by depth as the set of values.
+
+  A tree stays as it is.
+  """
   parts = {'drafter': method['drafter'], 'verifier': method['verifier']}
   flat = {f'{part} {name}': v for part in parts for name, v in parts[part].items()}
   flat['temperature'] = method['temperature']
+  by_depth = lambda name, value: isinstance(value, list | tuple) and name != TREE
   return {
-    name: sorted(set(value)) if isinstance(value, list | tuple) else value
+    name: sorted(set(value)) if by_depth(name, value) else value
     for name, value in flat.items()
     if name.removeprefix('drafter ') != varied
   }
@@ -124,4 +129,6 @@ def _labels(settings: Sequence[Mapping]) -> list[str]:
 def _said(name: str, value) -> str:
   if name == 'verifier name':
     return value
+  if name == TREE:
+    return f'{len(value)} nodes'
   return f'{SYMBOLS.get(name, name.split()[-1])} = {value}'

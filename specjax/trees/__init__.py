@@ -1,20 +1,21 @@
 """Trees of drafted nodes: who follows whom, and how shapes are written, chosen, drawn.
 
 `topology` has what the decode loop needs of any tree, `shapes` static trees as path
-lists, `optimal` the best static tree for measured acceptance rates, `growth` trees
-grown at run time from the drafter's own probabilities, `drawing` a tree as text.
+lists, `expected` what a static tree gives by measured acceptance rates and `optimal`
+the best one, `growth` trees grown at run time from the drafter's own probabilities,
+`drawing` a tree as text.
 """
 
 from specjax.trees.drawing import as_text
-from specjax.trees.growth import best_first, rerank
-from specjax.trees.optimal import (
+from specjax.trees.expected import (
   acceptance_rates,
-  best_trees,
+  copied_tokens,
   expected_tokens,
-  fastest,
   path_chances,
   tokens_per_second,
 )
+from specjax.trees.growth import best_first, rerank
+from specjax.trees.optimal import best_trees, fastest
 from specjax.trees.shapes import from_paths, from_widths, paths
 from specjax.trees.topology import (
   ancestors,
@@ -35,6 +36,7 @@ __all__ = [
   'best_first',
   'best_trees',
   'chain',
+  'copied_tokens',
   'depths',
   'expected_tokens',
   'fastest',
