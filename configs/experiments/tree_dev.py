@@ -1,7 +1,7 @@
 r"""How often each node of a wide tree is accepted on dev: what tree_choice.py needs.
 
-`wide` has Medusa's 63 nodes, and two successors of the likeliest path at each depth down
-to 16: passages that prompt lookup copies are long. Its speed does not matter.
+`wide` has Medusa's 63 nodes, and two successors of the likeliest path at each depth,
+down to 16: passages that prompt lookup copies are long. Its speed does not matter.
 
 python -m experiments.main --config=configs/experiments/tree_dev.py --workdir=DIR
 """
