@@ -17,18 +17,23 @@ def measure(todo: Plan, answers: Answers, wanted: int) -> dict | None:
     wanted: positions, at least, if there are so many; 0: not measured.
 
   Returns:
-    eps, the positions compared, and the rows of the wide call; None: not measured.
+    eps, the positions compared, and the rows of the wide call; None: not measured, or all
+    texts end too near the end of the context.
   """
   if not wanted:
     return None
   baseline = methods.baseline_of(todo.methods[0], todo.methods).name
+  width = 1 + max(method.drafter.num_nodes for method in todo.methods)
+  room = todo.bench.model.target.max_positions - width
   texts: list[Text] = []
   for group in todo.groups():
     if group.repeat == 0 and sum(len(answer) for _, answer in texts) < wanted:
       batch = todo.batch(group, baseline, answers)
       keys = [(baseline, prompt.id, 0, group.turn) for prompt in group.prompts]
-      texts += zip(batch.prompts, (answers[key] for key in keys))
-  width = 1 + max(method.drafter.num_nodes for method in todo.methods)
+      both = zip(batch.prompts, (answers[key] for key in keys))
+      texts += [text for text in both if sum(map(len, text)) <= room]
+  if not texts:
+    return None
   eps, positions = floor(todo.bench.model, texts, width)
   return {'eps': eps, 'positions': positions, 'rows': width}
 

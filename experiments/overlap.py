@@ -1,9 +1,10 @@
 """alpha: how much target and draft laws have in common (arXiv 2211.17192, Cor. 3.6).
 
 sum_x min(p, q) at a drafted node is the chance that rejection accepts it, whatever rule
-the run itself has; p(x) where candidates are deterministic. Its mean has far less noise
-than counts of accepted tokens. Chains above temperature 0 only: in a greedy row it is
-what the counts say.
+the run itself has; p(x) where candidates are deterministic. Its mean, over the positions
+that drafts get to, has far less noise than counts of accepted tokens; it depends on K,
+since a round's bonus position is in no draft. Chains above temperature 0 only: in a
+greedy row it is what the counts say.
 """
 
 import functools
@@ -35,8 +36,10 @@ def of_round(target, drafter, params: Params, state) -> tuple[Array, Array]:
   draft, state = decoding.propose(drafter, params, keys, state)
   out = decoding.score(target, drafter, params, draft, state)
   overlap, accepted = of_nodes(draft, sampling.warp(out.logits, state.sampling))
+  valid = walk.is_valid(draft)
+  overlap, accepted = (jnp.where(valid, x, 0.0) for x in (overlap, accepted))
   before = jnp.pad(accepted[:, :-1], ((0, 0), (1, 0)), constant_values=1.0)
-  return overlap, jnp.cumprod(before, axis=1) * walk.is_valid(draft)
+  return overlap, jnp.cumprod(before, axis=1) * valid
 
 
 def of_nodes(draft: Draft, log_p: Array) -> tuple[Array, Array]:

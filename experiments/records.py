@@ -26,6 +26,7 @@ def method(ours: Method, todo: Plan, warm: Warm) -> dict:
     'temperature': ours.temperature,
     'batch_size': len(todo.batches[0]),
     'num_draft': ours.drafter.num_draft,
+    'num_nodes': ours.drafter.num_nodes,
     **dataclasses.asdict(warm),
   }
 

@@ -30,7 +30,7 @@ def latency(phases: Sequence[dict]) -> dict:
 
 
 def alpha(phases: Sequence[dict]) -> dict:
-  """Mean overlap of p and q over positions, and where rounds start (item 5)."""
+  """Mean overlap of p and q where drafts get to, and where rounds start (item 5)."""
   found = [row['overlap'] for row in phases if row.get('overlap')]
   means = {}
   for field, part in (('alpha', 'all'), ('alpha_round_starts', 'round_starts')):

@@ -43,7 +43,8 @@ def summarize(
       own, theirs = (
         rounds.of_prompts(phases, who, ids) for who in (name, method['against'])
       )
-      row |= rounds.latency(own) | rounds.alpha(own)
+      row |= rounds.latency(own)
+      row |= rounds.alpha([p for p in own if ids.issuperset(p['prompt_ids'])])
       if method['batch_size'] == 1:
         row |= rounds.predicted(mine, base, own, theirs)
       if task is None:

@@ -62,7 +62,7 @@ def verify(run: Path) -> dict:
   model = specjax.load(config['target'])
   rows = claims.read(run, model, config)
   filters = {name: config[name] for name in ('top_k', 'top_p', 'min_p')}
-  eps = floor(model, rows, width=1 + _deepest(run))
+  eps = floor(model, rows, width=1 + _most_nodes(run))
   batches = list(_batches(rows))
   found = collections.defaultdict(list)
   for batch in progress.track(batches, 'verify', rich.console.Console()):
@@ -179,9 +179,9 @@ def _batches(rows: Sequence[Row]) -> Iterable[list[Row]]:
       yield alike[start : start + BATCH]
 
 
-def _deepest(run: Path) -> int:
+def _most_nodes(run: Path) -> int:
   about = json.loads((run / 'methods.json').read_text())
-  return max(method['num_draft'] for method in about.values())
+  return max(method.get('num_nodes', method['num_draft']) for method in about.values())
 
 
 if __name__ == '__main__':

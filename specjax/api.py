@@ -26,7 +26,7 @@ class Completion:
   drafted: int
   accepted: int
   accepted_histogram: list[int]  # rounds by number of accepted tokens, 0 .. K
-  # Rounds that accepted each node, in a tree; None: a chain.
+  # Rounds that accepted each node, of static trees; None where N = K.
   node_accepted: list[int] | None = None
   # For each token log p before bias, temperature and filters, where asked for.
   log_p: list[float] | None = None

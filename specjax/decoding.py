@@ -153,7 +153,8 @@ def propose(drafter, params: Params, keys, state) -> tuple[Draft, DecodeState]:
 def _check_shape(drafter, draft: Draft) -> None:
   """A wider draft would overrun the cache, a deeper one the statistics."""
   nodes, depth = draft.tokens.shape[1], trees.max_depth(draft.tree)
-  too_deep = draft.tree.grown is None and depth > drafter.num_draft
+  silent = draft.tree.grown is not None and draft.tree.depth is None
+  too_deep = depth > drafter.num_draft and not silent
   if nodes > drafter.num_nodes or too_deep:
     raise ValueError(
       f'{type(drafter).__name__} proposed {nodes} nodes {depth} deep; it declares '
@@ -182,10 +183,18 @@ def score(target, drafter, params: Params, draft: Draft, state) -> TargetOutput:
 
 
 def _affordable(draft: Draft, state: DecodeState) -> Array:
-  """A chain's valid nodes within the budget: the last token wanted is the target's."""
-  num_valid = draft.num_valid
-  if trees.is_chain(draft.tree):
-    num_valid = jnp.minimum(num_valid, state.limit - state.length - 1)
+  """Valid nodes within the budget: the last token wanted is the target's.
+
+  Of a tree those before the first node that is too deep. Depths 1 1 2 2 3 and three
+  tokens wanted: four nodes.
+  """
+  depth = jnp.arange(1, draft.tokens.shape[1] + 1)
+  if not trees.is_chain(draft.tree):
+    parents = trees.parents(draft.tree, len(draft.tokens))
+    depth = trees.depths(trees.ancestors(parents))[:, 1:]
+  too_deep = depth >= (state.limit - state.length)[:, None]
+  before = jnp.sum(jnp.cumsum(too_deep, axis=1) == 0, axis=1)
+  num_valid = jnp.minimum(draft.num_valid, before)
   return jnp.where(state.done, 0, num_valid).astype(jnp.int32)
 
 

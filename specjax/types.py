@@ -114,7 +114,7 @@ class Stats:
   accepted: Array  # int32[B] accepted nodes that were emitted
   histogram: Array  # int32[B, K + 1] rounds by number of accepted nodes
   offered: Array  # int32[B, K] rounds that proposed a node at this depth
-  # int32[B, N] rounds that accepted a tree's node; None: a chain, see the histogram
+  # int32[B, N] rounds that accepted each node, of static trees; None where N = K
   node_accepted: Array | None = None
 
 

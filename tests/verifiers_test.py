@@ -13,6 +13,7 @@ from specjax.verifiers.block import Block
 from specjax.verifiers.greedy import Greedy
 from specjax.verifiers.gumbel import Gumbel
 from specjax.verifiers.rejection import Rejection
+from specjax.verifiers.typical import Typical
 
 ROWS = 200_000
 GOLDEN_P = np.log([[0.5, 0.3, 0.2]] * V)
@@ -82,3 +83,40 @@ def test_block_verification_refuses_trees():
   draft = Draft(jnp.zeros((ROWS, K), jnp.int32), jnp.zeros(ROWS, jnp.int32), tree)
   with pytest.raises(ValueError, match='chains'):
     verify(Block(), draft, jnp.zeros((ROWS, K + 1, V)))
+
+
+class TestTypical:
+  """Medusa's rule by hand: p(x) > min(epsilon, delta exp(-H(p)))."""
+
+  SURE, FLAT = (0.9, 0.08, 0.02), (0.4, 0.32, 0.28)  # H = 0.386 and 1.088
+
+  def accepted(self, verifier: Typical, laws, tokens, tree) -> int:
+    """Accepted nodes of one draft; laws behind the root and each node."""
+    draft = Draft(jnp.array([tokens], jnp.int32), jnp.array([len(tokens)]), tree)
+    with np.errstate(divide='ignore'):
+      log_p = jnp.log(jnp.array([laws], jnp.float32))
+    verdict = chains.verify(verifier, chains.round_keys(1), draft, log_p)
+    return int(verdict.num_accepted[0])
+
+  @pytest.mark.parametrize(
+    'law, token, epsilon, delta, want',
+    [
+      (SURE, 1, 0.09, 0.3, 0),  # .08 < min(.09, .3 x .680)
+      (SURE, 1, 0.07, 0.3, 1),
+      (FLAT, 2, 0.5, 0.9, 0),  # .28 < .9 x .337 = .303
+      (FLAT, 1, 0.5, 0.9, 1),  # .32 is more
+      (FLAT, 2, 0.25, 0.9, 1),
+      ((0, 1, 0), 1, 0.09, 0.3, 1),  # a greedy row
+      ((0, 1, 0), 0, 0.09, 0.3, 0),
+    ],
+  )
+  def test_one_node(self, law, token, epsilon, delta, want):
+    verifier = Typical(epsilon, delta)
+    assert self.accepted(verifier, [law, law], [token], trees.chain(1)) == want
+
+  def test_the_longest_path_wins_and_laws_are_those_behind_parents(self):
+    tree = trees.from_paths([(0,), (1,), (1, 0)])
+    laws = [self.FLAT, self.SURE, self.FLAT, self.SURE]
+    assert self.accepted(Typical(), laws, [0, 1, 2], tree) == 2  # 1, then 2 of .28
+    laws = [self.FLAT, self.FLAT, self.SURE, self.FLAT]
+    assert self.accepted(Typical(), laws, [0, 1, 2], tree) == 1  # 2 of .02 is too rare

@@ -82,6 +82,8 @@ def children(
     int32[B, sum(counts)] target tokens, and their log q float32[B, sum(counts), V_q],
     or None where they are certain.
   """
+  if siblings not in SIBLINGS:
+    raise ValueError(f'siblings must be one of {SIBLINGS}, got {siblings!r}')
   most, size = max(counts), logits.shape[-1]
   node = np.repeat(np.arange(len(counts)), counts)
   rank = np.concatenate([np.arange(count) for count in counts])

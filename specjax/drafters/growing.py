@@ -88,6 +88,8 @@ def static_tree(num_draft: int, paths: Sequence[Sequence[int]]) -> Tree:
     ValueError: it is not num_draft deep; the paths make no tree.
   """
   checks.whole('num_draft', num_draft, 1)
+  if not isinstance(paths, tuple) or not all(isinstance(x, tuple) for x in paths):
+    raise ValueError(f'tree must be a tuple of tuples, (0,), (0, 0), ...; got {paths}')
   tree = trees.from_paths(paths) if paths else trees.chain(num_draft)
   if trees.max_depth(tree) != num_draft:
     raise ValueError(

@@ -21,11 +21,13 @@ def from_paths(paths: Iterable[Sequence[int]]) -> Tree:
   """The static tree of paths in any order; none at all: a chain of no nodes.
 
   Raises:
-    ValueError: a path stands there twice, or lacks its parent or an elder sibling.
+    ValueError: a path is none, stands there twice, or lacks its parent or an elder
+      sibling.
   """
+  paths = [_checked(path) for path in paths]
   node: dict[Path, int] = {(): -1}
   parents: list[int] = []
-  for path in sorted(map(tuple, paths), key=lambda path: (len(path), path)):
+  for path in sorted(paths, key=lambda path: (len(path), path)):
     if path in node:
       raise ValueError(f'the path {path} is there twice, () being the root')
     *above, rank = path
@@ -36,6 +38,16 @@ def from_paths(paths: Iterable[Sequence[int]]) -> Tree:
     node[path] = len(parents)
     parents.append(node[tuple(above)])
   return Tree(static=tuple(parents))
+
+
+def _checked(path: Sequence[int]) -> Path:
+  try:
+    ranks = tuple(path)
+  except TypeError:
+    raise ValueError(f'a path is a sequence of ranks, (0, 1); got {path!r}') from None
+  for rank in ranks:
+    checks.whole(f'a rank of the path {ranks}', rank, 0)
+  return ranks
 
 
 def paths(tree: Tree) -> tuple[Path, ...]:

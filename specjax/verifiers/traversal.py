@@ -5,8 +5,7 @@ kept, not its last token alone, and it is looked at after all its descendants: t
 that passes, children before parents and elders before younger ones, ends the round. So
 a good path is not lost to one early token. On a chain this is block verification. Like
 it, the rule looks at later draws before it rejects them: coins are keyed by the round.
-It accepts at least as much as rejection where elder siblings have at least as many
-descendants; elsewhere it may accept less, see docs/trees.md.
+As a rule it accepts more than rejection does, but not in every tree: see docs/trees.md.
 
   root - a - c      looked at in the order c a b root; with a rejected, b is still to
        - b          come, and what c's and a's failures left of p is what b may take
