@@ -17,8 +17,8 @@ def measure(todo: Plan, answers: Answers, wanted: int) -> dict | None:
     wanted: positions, at least, if there are so many; 0: not measured.
 
   Returns:
-    eps, the positions compared, and the rows of the wide call; None: not measured, or all
-    texts end too near the end of the context.
+    eps, the positions compared, and the rows of the wide call; None: not measured, or
+    no text ends early enough in the context.
   """
   if not wanted:
     return None

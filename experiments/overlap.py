@@ -1,8 +1,8 @@
 """alpha: how much target and draft laws have in common (arXiv 2211.17192, Cor. 3.6).
 
 sum_x min(p, q) at a drafted node is the chance that rejection accepts it, whatever rule
-the run itself has; p(x) where candidates are deterministic. Its mean, over the positions
-that drafts get to, has far less noise than counts of accepted tokens; it depends on K,
+the run itself has; p(x) where candidates are deterministic. Its mean over the positions
+that drafts get to has far less noise than counts of accepted tokens; it depends on K,
 since a round's bonus position is in no draft. Chains above temperature 0 only: in a
 greedy row it is what the counts say.
 """

@@ -48,7 +48,8 @@ def test_paths_of_nodes_that_stand_in_another_order():
     ([(1,)], r'\(1,\) needs \(0,\)'),
     ([(0,), (0,)], r'\(0,\) is there twice'),
     ([()], r'\(\) is there twice, \(\) being the root'),
-    ([(0,), (-1,)], r'\(-1,\) needs \(-2,\)'),
+    ([(0,), (-1,)], r'a rank of the path \(-1,\) must be .* got -1'),
+    ([0, 1], r'a path is a sequence of ranks, \(0, 1\); got 0'),
   ],
 )
 def test_wrong_paths_are_refused(paths, message):

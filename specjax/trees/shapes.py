@@ -24,10 +24,10 @@ def from_paths(paths: Iterable[Sequence[int]]) -> Tree:
     ValueError: a path is none, stands there twice, or lacks its parent or an elder
       sibling.
   """
-  paths = [_checked(path) for path in paths]
+  checked = [_checked(path) for path in paths]
   node: dict[Path, int] = {(): -1}
   parents: list[int] = []
-  for path in sorted(paths, key=lambda path: (len(path), path)):
+  for path in sorted(checked, key=lambda path: (len(path), path)):
     if path in node:
       raise ValueError(f'the path {path} is there twice, () being the root')
     *above, rank = path
