@@ -1,5 +1,7 @@
 """Exact laws in float64, by other means than the library's, and a test against them."""
 
+import dataclasses
+
 import numpy as np
 from scipy import stats
 
@@ -45,21 +47,48 @@ def sequence_law(table, prompt, length: int, **warping) -> np.ndarray:
   return law.sum(axis=(0, 1)).ravel()
 
 
-def p_value(sequences: np.ndarray, law: np.ndarray, vocab_size: int) -> float:
-  """Chi-square: how likely is it that the rows of int[R, n] were drawn from this law.
+@dataclasses.dataclass(frozen=True)
+class Fit:
+  """Chi-square of draws against the law that was promised.
 
-  A row in a cell of law 0 gives 0. Cells with fewer than 5 rows expected are pooled,
-  together with the smallest of the others.
+  pooled is the law's mass in the cell that takes all rare ones.
   """
-  cells = sequences @ vocab_size ** np.arange(sequences.shape[1])[::-1]
-  seen = np.bincount(cells, minlength=len(law))
+
+  statistic: float
+  df: int
+  pooled: float
+
+  @property
+  def p_value(self) -> float:
+    """How likely a statistic so large is; with df = 0 there is right and wrong only."""
+    if self.df == 0:
+      return float(np.isfinite(self.statistic))
+    return float(stats.chi2.sf(self.statistic, self.df))
+
+
+def chi_square(seen: np.ndarray, law: np.ndarray) -> Fit:
+  """Counts int[C] of cells against their law float[C].
+
+  A cell of law 0 that was seen gives infinity. Cells with fewer than 5 expected are
+  pooled, together with the smallest of the others.
+  """
   if np.any(seen[law == 0]):
-    return 0.0
-  expected = law * len(sequences)
+    return Fit(np.inf, int(np.count_nonzero(law)) - 1, 0.0)
+  expected = law * np.sum(seen)
   largest_first = np.argsort(-expected)
   num_groups = int(np.sum(expected >= 5)) or 1
   groups = np.arange(num_groups)  # the last one takes the rest
   pool = lambda x: np.add.reduceat(x[largest_first], groups)
-  if num_groups == 1:
-    return 1.0
-  return float(stats.chisquare(pool(seen), pool(expected), sum_check=False).pvalue)
+  wanted, rest = pool(expected), law[largest_first[num_groups - 1 :]]
+  statistic = np.sum((pool(seen) - wanted) ** 2 / np.where(wanted > 0, wanted, 1))
+  pooled = float(rest.sum()) if np.count_nonzero(rest) > 1 else 0.0
+  return Fit(float(statistic), num_groups - 1, pooled)
+
+
+def p_value(sequences: np.ndarray, law: np.ndarray, vocab_size: int) -> float:
+  """How likely is it that the rows of int[R, n] were drawn from this law.
+
+  By `chi_square`; a row that the law rules out gives 0.
+  """
+  cells = sequences @ vocab_size ** np.arange(sequences.shape[1])[::-1]
+  return chi_square(np.bincount(cells, minlength=len(law)), law).p_value
