@@ -1,0 +1,1 @@
+"""What the audit is made of: laws, draws, and how far apart they are."""
