@@ -23,6 +23,11 @@ CONFIGS = sorted((ROOT / 'configs' / 'experiments').glob('[a-z]*.py'))
 PYTHON = r'(?:\.venv/bin/)?python -m '
 SMALL = dict(num_prompts=2, max_new_tokens=4, repeats=1)
 SMALL |= dict(phase_prompts=0, floor_positions=0)
+SMALL_AUDIT = {
+  'verifiers': "('rejection',)",
+  'rows.drafters': 8000,
+  'rows.decoding': 20_000,
+}
 pytestmark = pytest.mark.filterwarnings('ignore:the load_module')  # ml_collections'
 COSTS = [dict(window=w, used=9, slots=64, batch=1, ratio_to_one=w) for w in (1, 4)]
 TEXTS = 'abcabcabcabc', 'to be or not to be', 'one two one two', 'why, why, why'
@@ -121,7 +126,7 @@ def test_comparisons_run_and_are_verified_and_drawn(small, monkeypatch, capsys):
   commands = {
     config: split(line)[3:]
     for line in FENCED
-    if ' experiments.main ' in line
+    if ' experiments.main ' in line and 'audit.py' not in line
     for config in re.findall(r'--config=\S+/(\w+)\.py', line)
   }
   assert set(commands) == {'demo', 'spec_bench'}
@@ -141,6 +146,21 @@ def test_comparisons_run_and_are_verified_and_drawn(small, monkeypatch, capsys):
   monkeypatch.undo()
   figures.main(['figures', run])
   assert list((small / 'demo' / 'plots').glob('*.pdf'))
+
+
+def test_a_drafter_is_audited(small, monkeypatch):
+  (command,) = (line for line in FENCED if 'audit.py' in line)
+  page = (ROOT / 'docs' / 'new_drafter.md').read_text()
+  module = re.findall(r'```python\n(.*?)```', page, re.DOTALL)[0]
+  (small / 'last_seen.py').write_text(module)
+  monkeypatch.syspath_prepend(small)
+  monkeypatch.chdir(ROOT)
+  words = [word.replace('DIR', str(small / 'audit')) for word in split(command)[3:]]
+  words += [f'--config.{field}={value}' for field, value in SMALL_AUDIT.items()]
+  run_main(words, monkeypatch)
+  assert (small / 'audit' / 'done').exists()
+  table = (small / 'audit' / 'table.md').read_text()
+  assert re.search(r'last_seen \| rejection +\| law +\| pass', table), table
 
 
 def test_an_answer_is_generated(small, capsys):
