@@ -198,10 +198,12 @@ def _refusals(rows: Sequence[dict]) -> list[str]:
 def _raise_failures(rows, drafts: Sequence[Subject], rules: Sequence[Subject]) -> None:
   failed = [_sentence(row) for row in rows if row['status'] == 'FAIL']
   for column, asked in (('draft', drafts), ('verifier', rules)):
-    for subject in asked:
-      mine = [row for row in rows if row[column] == subject.name]
+    for subject, part in itertools.product(asked, TITLES):
+      mine = [row for row in _of(rows, part) if row[column] == subject.name]
       if mine and all(row['status'] == 'not checked' for row in mine):
-        failed.append(f'{subject.name} could not be audited: {mine[0]["problem"]}')
+        failed.append(
+          f'{subject.name} could not be audited ({part}): {mine[0]["problem"]}'
+        )
   if failed:
     raise ValueError('\n'.join(['The audit failed.', *failed]))
 

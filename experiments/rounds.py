@@ -10,6 +10,8 @@ import numpy as np
 
 from experiments.repeats import Question, speed
 
+FEWEST = 10  # rounds of a kind, and positions, below which they have no mean
+
 
 def of_prompts(phases: Sequence[dict], name: str, prompt_ids: set) -> list[dict]:
   """A method's timed rounds on these prompts; on all prompts if on none of these."""
@@ -35,7 +37,7 @@ def alpha(phases: Sequence[dict]) -> dict:
   means = {}
   for field, part in (('alpha', 'all'), ('alpha_round_starts', 'round_starts')):
     total, weight = np.sum([each[part] for each in found], axis=0) if found else (0, 0)
-    means[field] = float(total / weight) if weight else None
+    means[field] = float(total / weight) if weight >= FEWEST else None
   return means
 
 
@@ -50,8 +52,9 @@ def predicted(
   predicted = tau x (time of a baseline round) / (mean time of a round). A round that
   drafted has one price and a round without a draft another, both medians over the
   prompts decoded round by round; how often each occurs is counted on the questions.
-  A round without a draft that was never seen is taken to cost what the baseline's
-  does. Batch 1 only: in a batch one row that drafts makes all rows pay.
+  Fewer than ten of a kind give no price: a round without a draft is then taken to cost
+  what the baseline's does, and without drafted ones nothing is predicted. Batch 1 only:
+  in a batch one row that drafts makes all rows pay.
   """
   plain = _price(base_phases, drafted=False)
   with_draft, without = (_price(phases, drafted=kind) for kind in (True, False))
@@ -73,7 +76,7 @@ def predicted(
 
 
 def _price(phases: Sequence[dict], drafted: bool) -> float | None:
-  """Median seconds of the rounds that drafted, or did not; None if none was seen."""
+  """Median seconds of the rounds that drafted, or did not; None of too few."""
   rounds = [pair for p in phases for pair in zip(p['round_s'], p['round_drafted'])]
   seconds = [s for s, kind in rounds if kind == drafted]
-  return statistics.median(seconds) if seconds else None
+  return statistics.median(seconds) if len(seconds) >= FEWEST else None

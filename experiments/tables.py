@@ -37,7 +37,6 @@ DETAILS = {
   'verify ms': ('verify_ms', '.1f'),
   'from prompt': ('accepted_from.prompt', '.0%'),
   'from output': ('accepted_from.output', '.0%'),
-  'alpha': ('alpha', '.2f'),
   'compile s': ('compile_s', '.1f'),
 }
 CERTAINTY = {

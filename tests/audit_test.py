@@ -35,6 +35,7 @@ class TestEvidence:
     law = np.array([0.96, 0.02, 0.01, 0.01])
     seen = evidence.of_law(np.repeat([0, 1], [96, 4]), np.zeros(100, int), {0: law})
     assert seen.fit.pooled == pytest.approx(1) and seen.fit.df == 0
+    assert seen.detectable(self.LEVEL) == 1
 
   def test_what_is_detectable_is_detected_nine_times_in_ten(self):
     """In the worst direction: all of the law moves in proportion to itself."""
@@ -207,9 +208,11 @@ class TestReport:
 
   def test_what_could_not_be_audited_fails_too(self):
     rows = self.rows(('law', None, False, 'it has no layers'))
-    with pytest.raises(ValueError, match='mine could not be audited: it has no layers'):
-      audit._raise_failures(rows, [self.MINE], [self.OTHER])
     assert audit._text(rows) == '-'
+    judged = evidence.judged([Cell('drafters', 'mine', 'block', 'law', self.GOOD)])
+    said = r'mine could not be audited \(decoding\): it has no layers'
+    with pytest.raises(ValueError, match=said):  # a part that passed is not enough
+      audit._raise_failures(judged + rows, [self.MINE], [self.OTHER])
 
   def test_what_is_lossy_by_design_does_not_fail(self):
     rows = self.rows(('law', self.BAD, True), ('counts', self.GOOD))

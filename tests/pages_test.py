@@ -100,7 +100,8 @@ def test_fields_have_the_values_of_the_glossary(rows, part):
     dict(method=name, prompt_ids=[0], draft_s=0.0) for name in ('m', 'baseline')
   ]
   phases = [
-    p | dict(round_s=[x / 1000 for x in ms], round_drafted=[True] * 5) for p in phases
+    p | dict(round_s=[x / 1000 for x in ms] * 2, round_drafted=[True] * 10)
+    for p in phases
   ]
   about = dict(m=ABOUT, baseline=ABOUT | dict(num_draft=0))
   summary = summarize.summarize(about, rows(), phases)
@@ -156,7 +157,15 @@ def test_statistics_names_every_field():
   summary = summarize.summarize(
     dict(m=ABOUT | dict(against='m')),
     [dict(row, method='m') for row in five_questions()[5:]],
-    [dict(method='m', prompt_ids=[0], draft_s=0, round_s=[1], round_drafted=[False])],
+    [
+      dict(
+        method='m',
+        prompt_ids=[0],
+        draft_s=0,
+        round_s=[1] * 10,
+        round_drafted=[False] * 10,
+      )
+    ],
   )
   assert set(summary[0]) <= named | set(re.findall(r'`(\w+)`', GLOSSARY))
 

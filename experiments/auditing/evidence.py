@@ -47,9 +47,12 @@ class Evidence:
 
   def detectable(self, level: float) -> float:
     """The smallest distance that is noticed; see the module."""
-    if self.fit.df == 0:
-      return 1 - (1 - POWER) ** (1 / self.rows)
-    return self.unit * math.sqrt(noncentrality(self.fit.df, level)) + self.fit.pooled
+    if self.fit.df > 0:
+      noticed = self.unit * math.sqrt(noncentrality(self.fit.df, level))
+      return min(1.0, noticed + self.fit.pooled)
+    if self.fit.pooled > 0:  # too few rows to count anything apart
+      return 1.0
+    return 1 - (1 - POWER) ** (1 / self.rows)
 
 
 @functools.cache
