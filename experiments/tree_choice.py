@@ -28,7 +28,20 @@ from experiments import figures, repeats, resume, rundir, step_cost
 from specjax import trees
 from specjax.types import Tree
 
-WIDTH = 140  # of table.md
+WIDTH = 120  # of table.md
+# Header -> field of a row, and how it is written.
+COLUMNS = {
+  'tree': ('name', ''),
+  'nodes': ('nodes', ''),
+  'depth': ('depth', ''),
+  'tau, predicted': ('predicted_tau', '.2f'),
+  'tau': ('mean_accepted_length', '.2f'),
+  'tokens/s, predicted': ('predicted_tokens_per_second', '.1f'),
+  'tokens/s': ('tokens_per_second', '.1f'),
+  'speed-up, predicted': ('predicted_speedup', '.2f'),
+  'speed-up': ('speedup', '.2f'),
+}
+MEASURED = 'mean_accepted_length', 'tokens_per_second', 'speedup'
 
 
 class Measured(NamedTuple):
@@ -53,12 +66,13 @@ def run(config, workdir: Path) -> None:
   fastest = trees.fastest(*known)
   named = {name: trees.from_paths(paths) for name, paths in config.trees.items()}
   chosen = candidates(known) | named | {'fastest': fastest}
-  speeds: dict[str, float] = {}
+  reached: dict[str, dict] = {}
   if config.test:
     drafter = methods_of(dev)[config.method]['drafter']['name']
-    chosen, speeds = of_run(finished(config.test, 'test'), drafter)
+    chosen, reached = of_run(finished(config.test, 'test'), drafter)
   rows = [
-    predicted(name, tree, known, speeds.get(name)) for name, tree in chosen.items()
+    predicted(name, tree, known) | {f: reached.get(name, {}).get(f) for f in MEASURED}
+    for name, tree in chosen.items()
   ]
   write(workdir, known, rows, fastest)
 
@@ -124,15 +138,16 @@ def measured(dev: Path, method: str, ratios: np.ndarray, copies: bool) -> Measur
 
 
 def candidates(known: Measured) -> dict[str, Tree]:
-  """Plain decoding, and the fastest by prediction among chains and trees of widths."""
+  """Plain decoding, and the fastest by prediction of chains and of other widths."""
   speed = lambda widths: trees.tokens_per_second(trees.from_widths(widths), *known)
   depth, ranks = known.rates.shape
   every = list(width_lists(len(known.verify_s) - 1, depth, ranks))
   chains = [widths for widths in every if set(widths) <= {1}]
+  wider = [widths for widths in every if not set(widths) <= {1}]
   return {
     'plain': trees.chain(0),
     'chain': trees.from_widths(max(chains, key=speed)),
-    'widths': trees.from_widths(max(every, key=speed)),
+    'widths': trees.from_widths(max(wider, key=speed, default=())),
   }
 
 
@@ -155,8 +170,8 @@ def methods_of(run: Path) -> dict[str, dict]:
   return json.loads((run / 'methods.json').read_text())
 
 
-def of_run(run: Path, drafter: str) -> tuple[dict[str, Tree], dict[str, float]]:
-  """Trees and measured tokens/s of plain decoding and of a drafter's methods."""
+def of_run(run: Path, drafter: str) -> tuple[dict[str, Tree], dict[str, dict]]:
+  """Trees of plain decoding and of a drafter's methods, and what these reached."""
   chosen = {
     name: tree_of(method)
     for name, method in methods_of(run).items()
@@ -164,7 +179,7 @@ def of_run(run: Path, drafter: str) -> tuple[dict[str, Tree], dict[str, float]]:
   }
   summary = json.loads((run / 'summary.json').read_text())['rows']
   overall = [row for row in summary if row['category'] == 'all']
-  return chosen, {row['method']: row['tokens_per_second'] for row in overall}
+  return chosen, {row['method']: row for row in overall}
 
 
 def tree_of(method: Mapping) -> Tree:
@@ -173,33 +188,28 @@ def tree_of(method: Mapping) -> Tree:
   return trees.from_paths(paths) if paths else trees.chain(method['num_draft'])
 
 
-def predicted(name: str, tree: Tree, known: Measured, speed: float | None) -> dict:
-  """A row of the table: a tree, its predicted tokens/s and the measured ones."""
+def predicted(name: str, tree: Tree, known: Measured) -> dict:
+  """A row of the table: a tree, and what is expected of it."""
   of_a_round = trees.copied_tokens if known.copies else trees.expected_tokens
   tokens = of_a_round(tree, known.rates)
-  told = trees.tokens_per_second(tree, *known)
+  speed = trees.tokens_per_second(tree, *known)
   return {
     'name': name,
+    'paths': trees.paths(tree),
     'nodes': len(trees.paths(tree)),
     'depth': trees.max_depth(tree),
-    'tokens_of_a_draft': tokens,
     'predicted_tau': 1 / (known.undrafted + (1 - known.undrafted) / tokens),
-    'predicted_tokens_per_second': told,
-    'tokens_per_second': speed,
-    'measured_over_predicted': None if speed is None else speed / told,
-    'paths': trees.paths(tree),
+    'predicted_tokens_per_second': speed,
+    'predicted_speedup': speed * known.verify_s[0],
   }
 
 
 def _table(rows: Sequence[dict]) -> table.Table:
-  columns = [name for name in rows[0] if name != 'paths']
-  shown = table.Table(*columns, box=box.MARKDOWN)
+  shown = table.Table(*COLUMNS, box=box.MARKDOWN)
   for row in rows:
-    shown.add_row(*(_written(row[name]) for name in columns))
+    shown.add_row(*(_written(row[name], style) for name, style in COLUMNS.values()))
   return shown
 
 
-def _written(value) -> str:
-  if value is None:
-    return '-'
-  return f'{value:.2f}' if isinstance(value, float) else str(value)
+def _written(value, style: str) -> str:
+  return '-' if value is None else format(value, style)

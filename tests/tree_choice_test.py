@@ -64,7 +64,13 @@ def config(tmp_path):
       other=dict(against='baseline', num_draft=2, drafter=dict(name='oracle')),
     ),
     summary=[
-      dict(method=name, category=category, tokens_per_second=speed)
+      dict(
+        method=name,
+        category=category,
+        tokens_per_second=speed,
+        mean_accepted_length=speed / 40,
+        speedup=speed / 50,
+      )
       for category, factor in (('all', 1), ('qa', 2))
       for name, speed in dict(
         baseline=50 * factor, chain=60 * factor, fork=70 * factor, other=0
@@ -99,9 +105,11 @@ def test_prediction_by_hand(config, tmp_path):
   assert list(rows) == ['plain', 'chain', 'widths', 'bush', 'fastest']
   for name, row in rows.items():
     assert (row['nodes'], row['depth']) == shapes[name]
-    assert row['tokens_of_a_draft'] == pytest.approx(tokens[name])
+    tau = 1 / (UNDRAFTED + (1 - UNDRAFTED) / tokens[name])
+    assert row['predicted_tau'] == pytest.approx(tau)
     told = speed(*shapes[name], tokens[name])
     assert row['predicted_tokens_per_second'] == pytest.approx(told)
+    assert row['predicted_speedup'] == pytest.approx(told / 50)
     assert row['tokens_per_second'] is None
   assert rows['fastest']['paths'] == [[0], [1], [0, 0]]
   drawing = (tmp_path / 'tree.txt').read_text()
@@ -120,9 +128,10 @@ def test_measured_speeds_stand_beside_the_predicted_ones(config, tmp_path):
   assert [row['name'] for row in rows] == ['baseline', 'chain', 'fork']
   assert [row['tokens_per_second'] for row in rows] == [50, 60, 70]
   assert [row['nodes'] for row in rows] == [0, 2, 3]
+  assert [row['speedup'] for row in rows] == [1, 1.2, 1.4]
   tokens = trees.copied_tokens(trees.from_paths(TREE[:3]), RATES)
-  assert rows[2]['tokens_of_a_draft'] == tokens
-  assert rows[2]['measured_over_predicted'] == pytest.approx(70 / speed(3, 2, tokens))
+  told = speed(3, 2, tokens)
+  assert rows[2]['predicted_tokens_per_second'] == pytest.approx(told)
 
 
 @pytest.mark.parametrize(

