@@ -3,9 +3,10 @@
   python -m experiments.agree RUN RUN
 
 Speed-ups r1 and r2 of a row, with standard errors s1 and s2 over repeats, agree where
-|log r1 - log r2| < 1.96 sqrt(s1^2 + s2^2): so 19 of 20 rows do, if nothing but the
-machine's noise stands between the runs. tau must not differ at all at temperature 0.
-Ends with 1 if fewer agree.
+|log r1 - log r2| < 1.96 sqrt(s1^2 + s2^2). If nothing but the machine's noise stands
+between the runs, some 19 of 20 rows do, given errors from many repeats; with three
+repeats it is fewer. Whether tau is the same is shown. Ends with 1 if fewer than 19 of
+20 agree. That both runs had the same config is for you to see to.
 """
 
 import json

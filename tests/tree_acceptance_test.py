@@ -95,7 +95,7 @@ def continued(p, tokens, residual, length):
   return texts
 
 
-def test_traversal_is_never_below_rejection_where_elders_have_more():
+def test_traversal_is_not_below_rejection_on_random_small_laws():
   rng = np.random.default_rng(0)
   better = 0
   for case in range(1000):
@@ -130,6 +130,18 @@ def elders(path: tuple[int, ...]) -> list[tuple[int, ...]]:
   return [
     (*path[:at], rank - 1, *path[at + 1 :]) for at, rank in enumerate(path) if rank
   ]
+
+
+def test_traversal_may_be_below_rejection_where_no_sibling_has_more():
+  law_of = lambda *shares: [Fraction(share, 1000) for share in shares]
+  anything = law_of(250, 250, 250, 250)
+  p = [law_of(0, 980, 20, 0), law_of(0, 400, 195, 405), anything, anything]
+  q = [law_of(0, 1000, 0, 0), law_of(500, 400, 100, 0), anything, anything]
+  rejection, traversal = (
+    acceptance.tree(p, q, [(0,), (0, 0), (0, 1)], 'distinct', rule) for rule in RULES
+  )
+  assert rejection == Fraction(15631, 10000)
+  assert traversal == Fraction(238201, 152400) < rejection
 
 
 def test_traversal_may_be_below_rejection_where_a_younger_sibling_has_more():

@@ -10,7 +10,7 @@ python -m experiments.main --config=configs/experiments/spec_bench.py --workdir=
 Measured on 2 idle CPU cores with split=test, num_prompts=60, max_new_tokens=64 (43
 minutes): A/A 0.999; prompt_lookup 1.29x [1.22, 1.38], tau 1.50, 39% accepted;
 prompt_lookup_t1 1.01x [0.98, 1.03], tau 1.10; all outputs identical. The whole takes
-some two and a half hours.
+some two and a half hours, estimated.
 """
 
 from configs import common
