@@ -11,7 +11,7 @@ export JAX_COMPILATION_CACHE_DIR PIP_DISABLE_PIP_VERSION_CHECK
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test format install clean
+.PHONY: help demo test slow format install clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -21,11 +21,14 @@ demo: .venv/installed ## compare drafters on the packaged SmolLM2; files in work
 	@$(BIN)/python -m experiments.main \
 	  --config=configs/experiments/demo.py --workdir=$(DEMO)
 
-test: .venv/installed-test ## check format, lint and types, then run all tests
+test: .venv/installed-test ## check format, lint and types, then run all but slow tests
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -q --numprocesses=2 --dist=loadfile
+	$(BIN)/python -m pytest -q --numprocesses=2 --dist=loadfile -m 'not slow'
+
+slow: .venv/installed-test ## run the tests that make test leaves out; CI does, too
+	$(BIN)/python -m pytest -q --numprocesses=2 --dist=loadfile -m slow
 
 format: .venv/installed-test ## format the code and mend what the linter can
 	$(BIN)/ruff check --fix .

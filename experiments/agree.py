@@ -67,7 +67,7 @@ def compare(first: Mapping[tuple, dict], second: Mapping[tuple, dict]) -> list[d
 
 def show(console: rich.console.Console, rows: Sequence[dict]) -> bool:
   """Prints the rows; do enough of them agree?"""
-  table = rich.table.Table()
+  table = rich.table.Table(box=None, padding=(0, 1))  # within 80 columns
   for name in ('method', 'category'):
     table.add_column(name)
   for name in ('first', 'second', 'apart', 'allowed', 'agree', 'same tau'):

@@ -18,15 +18,29 @@ def rejection(p: ArrayLike, q: ArrayLike) -> float:
   return float(np.minimum(p, q).sum())
 
 
-def gumbel(p: ArrayLike, q: ArrayLike) -> float:
-  """The chance that argmax(log p + g) is argmax(log q + g) (arXiv 2408.07978).
+def gumbel(p: ArrayLike, q: ArrayLike, candidates: int = 1) -> float:
+  """The chance that argmax(log p + g) is among the largest of log q + g.
 
-  sum_x 1 / sum_y max(p_y / p_x, q_y / q_x), over the x that both can draw.
+  Of one candidate it is sum_x 1 / sum_y max(p_y / p_x, q_y / q_x), over the x that both
+  can draw (arXiv 2408.07978). Of several, an elder y of x wins against it in q's race
+  and loses in p's: p_y / p_x < e_y / e_x < q_y / q_x for exponential clocks e. All sets
+  of elders are gone through: for small laws.
+
+  Args:
+    candidates: at most the number of tokens that q can draw.
   """
   p, q = _laws(p, q)
-  both = (p > 0) & (q > 0)
-  ratios = np.maximum(p / p[both, None], q / q[both, None])
-  return float(np.sum(1 / ratios.sum(axis=1)))
+  total = 0.0
+  for x in np.flatnonzero((p > 0) & (q > 0)):
+    in_p, in_q = p / p[x], q / q[x]
+    later, elder = np.maximum(in_p, in_q), np.flatnonzero(in_q > in_p)
+    for count in range(candidates):
+      for elders in map(list, itertools.combinations(elder.tolist(), count)):
+        others = later.sum() - later[elders].sum()
+        for late in itertools.product((False, True), repeat=count):
+          bounds = np.where(late, in_q[elders], in_p[elders])
+          total += (-1) ** sum(late) / (others + bounds.sum())
+  return float(total)
 
 
 def chain(acceptance: float, num_draft: int) -> float:

@@ -3,7 +3,9 @@
 A row's key is fold_in(fold_in(fold_in(seed, length at round start), PURPOSE), node):
 it depends on the row's own request alone, never on the batch it shares. Gumbel noise is
 keyed by absolute position instead, so that the same seed gives the same text with any
-drafter (arXiv 2408.07978); no other purpose may be, see design.md section 6.
+drafter (arXiv 2408.07978). No other purpose may be: block and traversal verification
+look at later nodes before they reject earlier ones, and noise that the next round meets
+again at the same position would then bend their law.
 """
 
 import jax

@@ -69,6 +69,8 @@ def gumbel_by_first_arrival(p, q) -> float:
     (acceptance.gumbel, THIRDS, 2 / 3),
     (acceptance.gumbel, (FIFTHS[0], (0, 1, 0)), 0.3),
     (acceptance.gumbel, (FIFTHS[0], FIFTHS[0]), 1.0),
+    (acceptance.gumbel, (*FIFTHS, 2), 10567 / 11890),
+    (acceptance.gumbel, (*FIFTHS, 3), 1.0),
   ],
 )
 def test_golden_rates(rule, laws, want):
@@ -98,6 +100,18 @@ def test_gumbel_is_a_race_of_exponential_clocks():
   for p, q in (*RANDOM, FIFTHS):
     gap = acceptance.gumbel(p, q) - gumbel_by_first_arrival(p, q)
     assert abs(gap) < 1e-6
+
+
+def test_gumbel_with_candidates_is_a_race_of_exponential_clocks():
+  rng = np.random.default_rng(1)
+  for _ in range(5):
+    p, q = rng.dirichlet(np.full(5, 0.8), 2)
+    clocks = rng.exponential(size=(100_000, 5))
+    best, order = np.argmin(clocks / p, axis=1), np.argsort(clocks / q, axis=1)
+    for candidates in range(1, 6):
+      seen = np.mean(np.any(order[:, :candidates] == best[:, None], axis=1))
+      want = acceptance.gumbel(p, q, candidates)
+      assert abs(seen - want) <= 4 * np.sqrt(want * (1 - want + 1e-12) / len(clocks))
 
 
 def test_known_order_of_the_rules():

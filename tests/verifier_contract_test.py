@@ -31,7 +31,7 @@ VERIFIERS = {
   'typical': typical.Typical,
 }
 TESTS = {name: test for name, test in vars(contract).items() if name[:5] == 'test_'}
-ON_TREES = TESTS.pop('test_output_on_trees_has_the_law_of_the_target')
+ON_TREES = {name: TESTS.pop(name) for name in list(TESTS) if 'trees' in name}
 
 
 @pytest.mark.parametrize('name', VERIFIERS)
@@ -42,8 +42,9 @@ def test_contract(name, test):
 
 @pytest.mark.parametrize('name', VERIFIERS)
 @pytest.mark.parametrize('kind', bushes.KINDS)
-def test_contract_on_trees(name, kind):
-  ON_TREES(Subject(name, VERIFIERS[name]), kind)
+@pytest.mark.parametrize('test', ON_TREES)
+def test_contract_on_trees(name, kind, test):
+  ON_TREES[test](Subject(name, VERIFIERS[name]), kind)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,6 +91,13 @@ def test_a_mistake_is_found(mistake, test, message):
   broken = Subject(mistake, lambda: Broken(mistake))
   with pytest.raises(AssertionError, match=message):
     TESTS[f'test_{test}'](broken)
+
+
+def test_a_tree_whose_uncounted_nodes_are_looked_at_is_found():
+  broken = Subject('broken', lambda: Broken('counts all nodes'))
+  for kind in bushes.KINDS:
+    with pytest.raises(AssertionError, match=f'{kind} siblings'):
+      ON_TREES['test_nodes_of_trees_that_do_not_count_are_not_looked_at'](broken, kind)
 
 
 def test_a_lossy_verifier_is_not_asked_for_the_law():

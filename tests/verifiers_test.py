@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from specjax import trees
-from specjax.testing import chains
+from specjax.testing import bushes, chains
 from specjax.testing.chains import K, V
 from specjax.types import Draft
 from specjax.verifiers.block import Block
@@ -40,6 +40,22 @@ def test_acceptance_is_the_formula(verifier, kind, want):
     reached = np.sum(verdict.num_accepted >= depth)
     rate = np.sum(verdict.num_accepted > depth) / reached
     assert abs(rate - want) < 4 * np.sqrt(want * (1 - want) / reached)
+
+
+@pytest.mark.parametrize(
+  'verifier, kind, want',
+  [
+    (Rejection(), 'independent', 0.76),
+    (Rejection(), 'distinct', 0.82),
+    (Rejection(), 'likeliest', 0.5),
+    (Gumbel(), 'shared noise', 10567 / 11890),
+  ],
+)
+def test_one_of_two_siblings_is_accepted_as_the_formula_says(verifier, kind, want):
+  draft = bushes.propose(kind, GOLDEN_Q, np.full(ROWS, 2), paths=((0,), (1,)))
+  verdict, _ = chains.judge(verifier, draft, GOLDEN_P, np.ones(ROWS))
+  rate = np.mean(verdict.num_accepted)
+  assert abs(rate - want) < 4 * np.sqrt(want * (1 - want) / ROWS)
 
 
 def test_gumbel_emits_the_sample_that_its_noise_alone_decides():

@@ -57,7 +57,7 @@ def _attend(start, window, reach, ancestors, slots):
     jnp.zeros((batch, 1, slots, slots)),
     values,
     jnp.asarray(start),
-    ancestors,
+    None if ancestors is None else kv_cache.packed(ancestors),
     positions=positions,
     reach=reach,
   )
@@ -76,6 +76,18 @@ def test_a_tree_counts_positions_not_slots():
   ancestors = trees.ancestors(jnp.array([[-1, -1, 1, 2]]))
   assert _attend([5], 5, 3, ancestors, 256) == [
     [[3, 4, 5], [4, 5, 6], [4, 5, 7], [5, 7, 8], [7, 8, 9]]
+  ]
+
+
+@pytest.mark.parametrize('nodes', [30, 31, 32, 70])
+def test_a_node_sees_the_text_and_its_ancestors(nodes):
+  """Windows of 31 to 71 rows: one word of bits to three; across blocks, too."""
+  rng, start = np.random.default_rng(nodes), [250, 3]
+  parents = [[rng.integers(-1, node) for node in range(nodes)] for _ in start]
+  ancestors = trees.ancestors(jnp.array(parents))
+  assert _attend(start, nodes + 1, None, ancestors, 512) == [
+    [[*range(at), *(at + np.flatnonzero(row))] for row in seen]
+    for at, seen in zip(start, np.asarray(ancestors))
   ]
 
 

@@ -8,8 +8,8 @@ python -m experiments.main --config=configs/experiments/spec_bench.py --workdir=
   --config.prompts=PATH/spec_bench.jsonl [--config.split=dev --config.num_prompts=60]
 
 Measured on 2 idle CPU cores with split=test, num_prompts=60, max_new_tokens=64 (43
-minutes): A/A 0.999; prompt_lookup 1.29x [1.22, 1.38], tau 1.50, 39% accepted;
-prompt_lookup_t1 1.01x [0.98, 1.03], tau 1.10; all outputs identical. The whole takes
+minutes): A/A 1.01; prompt_lookup 1.30x [1.22, 1.38], tau 1.50, 39% accepted;
+prompt_lookup_t1 1.01x [0.99, 1.03], tau 1.10; all outputs identical. The whole takes
 some two and a half hours, estimated.
 """
 

@@ -12,7 +12,7 @@ from experiments.auditing import requests
 from experiments.auditing.requests import Promise, V
 from specjax import keys as keys_lib
 from specjax import trees
-from specjax.testing import chains
+from specjax.testing import bushes, chains
 from specjax.types import Draft, Tree, Verdict
 
 LENGTH = 7  # committed tokens of each row
@@ -27,8 +27,7 @@ SHAPES = {  # parents
 GROWN = (*SHAPES.values(), (-1, 0, 1, -1, 0, 3, 2))
 PERIOD = 2 * len(GROWN)  # rows after which shapes and numbers of nodes come again
 VOCAB = np.array([2, 0])  # a reduced draft vocabulary, not in order
-# How siblings are chosen. Those without replacement carry the law that their elder
-# siblings left; the last two are deterministic given q, or q and the target's noise.
+# See `bushes.nodes`; 'reduced' ones are independent draws from q over VOCAB.
 SIBLINGS = 'independent', 'distinct', 'reduced', 'likeliest', 'shared noise'
 
 
@@ -45,7 +44,9 @@ def shapes(shape: str) -> tuple[tuple[int, ...], ...]:
 
 def text_length(shape: str) -> int:
   """Tokens that a row may emit: the deepest path, and one more."""
-  return 1 + max(int(depths(np.array([parents])).max()) for parents in shapes(shape))
+  return 1 + max(
+    int(bushes.depths(np.array([parents])).max()) for parents in shapes(shape)
+  )
 
 
 def propose(
@@ -62,8 +63,8 @@ def propose(
     q = q / q.sum(axis=-1, keepdims=True)
   noise = np.zeros((*parents.shape, V))
   if siblings == 'shared noise':
-    noise = _shared_noise(depths(parents), seed)
-  tokens, laws = _nodes(siblings, parents, q, last_two, noise, rng)
+    noise = _shared_noise(bushes.depths(parents), seed)
+  tokens, laws = bushes.nodes(siblings, parents, q, last_two, noise, rng)
   vocab = VOCAB if siblings == 'reduced' else None
   with np.errstate(divide='ignore'):
     log_q = np.log(laws if vocab is None else laws[..., vocab]).astype(np.float32)
@@ -81,26 +82,6 @@ def propose(
   return jax.device_get(draft)
 
 
-def _nodes(siblings: str, parents, q, last_two, noise, rng):
-  """Tokens int[R, N], and the law float64[R, N, V] that each was chosen by."""
-  tokens, laws = np.zeros(parents.shape, int), np.zeros((*parents.shape, V))
-  rows = np.arange(len(tokens))
-  for node in range(parents.shape[1]):
-    context = contexts(tokens[:, :node], parents, last_two)
-    above = context[rows, parents[:, node] + 1]
-    law, taken = q[above[:, 0], above[:, 1]], _taken(tokens, parents, node)
-    if siblings == 'distinct':
-      law = np.where(taken, 0, law)
-      law = law / law.sum(axis=-1, keepdims=True)
-    if siblings in ('likeliest', 'shared noise'):
-      score = np.where(taken, -np.inf, np.log(law) + noise[:, node])
-      tokens[:, node] = np.argmax(score, axis=-1)
-    else:
-      tokens[:, node] = chains.draws(law, rng)
-    laws[:, node] = law
-  return tokens, laws
-
-
 def _parents(shape: str, rows: int) -> tuple[np.ndarray, np.ndarray]:
   """int[R, N], and how many nodes each row has; what a row lacks is a chain behind."""
   known = shapes(shape)
@@ -108,13 +89,6 @@ def _parents(shape: str, rows: int) -> tuple[np.ndarray, np.ndarray]:
   filled = [(*parents, *range(len(parents) - 1, nodes - 1)) for parents in known]
   turn = np.arange(rows) // 2 % len(known)
   return np.array(filled)[turn], np.array([len(parents) for parents in known])[turn]
-
-
-def _taken(tokens: np.ndarray, parents: np.ndarray, node: int) -> np.ndarray:
-  """The tokens of a node's elder siblings, bool[R, V]."""
-  sibling = parents[:, :node] == parents[:, node : node + 1]
-  mine = tokens[:, :node, None] == np.arange(V)
-  return np.any(mine & sibling[..., None], axis=1)
 
 
 def _shared_noise(depth: np.ndarray, seed: int) -> np.ndarray:
@@ -125,31 +99,11 @@ def _shared_noise(depth: np.ndarray, seed: int) -> np.ndarray:
   return np.take_along_axis(np.asarray(noise, float), depth[..., None] - 1, axis=1)
 
 
-def depths(parents: np.ndarray) -> np.ndarray:
-  """Generations below the root of each node, int[R, N] from 1 on."""
-  rows, nodes = np.arange(len(parents)), parents.shape[1]
-  depth = np.zeros((len(parents), nodes + 1), int)
-  for node in range(nodes):
-    depth[:, node + 1] = depth[rows, parents[:, node] + 1] + 1
-  return depth[:, 1:]
-
-
-def contexts(tokens: np.ndarray, parents: np.ndarray, last_two) -> np.ndarray:
-  """The two tokens that end at the root and at each node, int[R, N + 1, 2]."""
-  rows, nodes = np.arange(len(tokens)), tokens.shape[1]
-  found = np.empty((len(rows), nodes + 1, 2), int)
-  found[:, 0] = last_two
-  for node in range(nodes):
-    found[:, node + 1, 0] = found[rows, parents[:, node] + 1, 1]
-    found[:, node + 1, 1] = tokens[:, node]
-  return found
-
-
 def target_law(draft: Draft, promise: Promise) -> np.ndarray:
   """What the target says at the root and at each node, float64[R, N + 1, V]."""
   tokens = np.asarray(draft.tokens)
   parents = np.asarray(trees.parents(draft.tree, len(tokens)))
-  return promise.at(contexts(tokens, parents, promise.last_two))
+  return promise.at(bushes.contexts(tokens, parents, promise.last_two))
 
 
 def judge(verifier, keys, draft: Draft, law: np.ndarray) -> Verdict:

@@ -43,11 +43,12 @@ class Transformer(nnx.Module):
     kinds = dict.fromkeys(cfg.layer(depth).rope for depth in range(cfg.num_layers))
     wide = precision.wide(x)
     turned = {kind: rotary(positions, kind, cfg.head_dim, wide) for kind in kinds}
+    kin = None if ancestors is None else kv_cache.packed(ancestors)
     features, all_keys, all_values = {0: x}, [], []
     for depth, layer in enumerate(self.layers):
       kv = cache.keys[depth], cache.values[depth]
       turn = turned[cfg.layer(depth).rope]
-      x, keys, values = layer(x, positions, turn, *kv, slots, ancestors)
+      x, keys, values = layer(x, positions, turn, *kv, slots, kin)
       features[depth + 1] = x
       all_keys.append(keys)
       all_values.append(values)
@@ -126,8 +127,8 @@ def build(cfg: TransformerConfig, seed: int = 0) -> tuple[TransformerTarget, nnx
 
 def abstract(cfg: TransformerConfig) -> tuple[TransformerTarget, nnx.State]:
   """A target and the shapes of its weights; nothing is allocated."""
-  key = jax.random.key(0)  # nnx.Rngs counts draws, which makes long traces quadratic
-  rngs = cast(nnx.Rngs, types.SimpleNamespace(params=lambda: key))
+  # nnx.Rngs counts draws, which makes long traces quadratic.
+  rngs = cast(nnx.Rngs, types.SimpleNamespace(params=lambda: jax.random.key(0)))
   module = nnx.eval_shape(lambda: Transformer(cfg, rngs))
   graph, params = nnx.split(module)
   return TransformerTarget(cfg, graph), params

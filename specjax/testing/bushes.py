@@ -9,9 +9,7 @@ from specjax import trees
 from specjax.testing import chains, laws
 from specjax.types import Draft, Tree
 
-# How siblings are chosen: drawn without and with replacement, the likeliest ones, and
-# those that the target's own noise makes likeliest.
-KINDS = 'distinct', 'independent', 'likeliest', 'shared noise'
+KINDS = 'distinct', 'independent', 'likeliest', 'shared noise'  # see `nodes`
 # root - 0 - 00 - 000
 #      |    - 01
 #      - 1 - 10
@@ -30,42 +28,79 @@ def propose(
 
   grown: the same shape in every row, but as data.
   """
-  rng, rows = np.random.default_rng(1), len(num_valid)
-  law = np.apply_along_axis(laws.warped, -1, logits)
-  place = {path: node for node, path in enumerate(paths)}
-  tokens, log_q = np.zeros((rows, len(paths)), int), []
-  for path, node in place.items():
-    parent = place[path[:-1]] if path[1:] else None
-    mine = law[np.zeros(rows, int) if parent is None else tokens[:, parent]]
-    elders = [tokens[:, place[*path[:-1], rank]] for rank in range(path[-1])]
-    if kind == 'distinct':
-      mine = _without(mine, elders)
-    tokens[:, node] = _choose(kind, mine, len(path) - 1, path[-1], rng)
-    log_q.append(mine)
-  drawn = kind in ('distinct', 'independent')
+  rows, law = len(num_valid), np.apply_along_axis(laws.warped, -1, logits)
+  shape = trees.from_paths(paths)
+  parents = np.tile(np.array(shape.static), (rows, 1))
+  noise = np.zeros((*parents.shape, law.shape[1]))
+  if kind == 'shared noise':
+    noise = chains.shared_noise(rows)[:, depths(parents[:1])[0] - 1]
+  start, rng = np.zeros((rows, 2), int), np.random.default_rng(1)
+  by_last_two = np.broadcast_to(law, (len(law), *law.shape))
+  tokens, drawn_from = nodes(kind, parents, by_last_two, start, noise, rng)
+  certain = kind in ('likeliest', 'shared noise')
   with np.errstate(divide='ignore'):
-    log_law = np.log(np.stack(log_q, axis=1)) if drawn else None
-  parents = [-1 if not path[1:] else place[path[:-1]] for path in paths]
+    log_q = None if certain else jnp.asarray(np.log(drawn_from), jnp.float32)
   return Draft(
     tokens=jnp.asarray(tokens, jnp.int32),
     num_valid=jnp.asarray(num_valid, jnp.int32),
-    tree=Tree(grown=jnp.array([parents] * rows)) if grown else trees.from_paths(paths),
-    log_q=None if log_law is None else jnp.asarray(log_law, jnp.float32),
+    tree=Tree(grown=jnp.asarray(parents, jnp.int32)) if grown else shape,
+    log_q=log_q,
   )
 
 
-def _without(law: np.ndarray, elders: Sequence[np.ndarray]) -> np.ndarray:
-  """The law [rows, V] given that these tokens are taken."""
-  left = law.copy()
-  for tokens in elders:
-    left[np.arange(len(law)), tokens] = 0.0
-  return left / left.sum(axis=1, keepdims=True)
+def nodes(siblings: str, parents, q, last_two, noise, rng):
+  """Tokens int[R, N], and the law float64[R, N, V] that each was chosen by.
+
+  Args:
+    siblings: 'distinct', drawn without replacement, so that a law has lost the elders;
+      'likeliest', or 'shared noise', the likeliest after it was added to log q; any
+      other word: drawn from q, with replacement.
+    parents: int[R, N].
+    q: float64[V, V, V], the law behind any two tokens.
+    last_two: int[R, 2], what the text ends with.
+    noise: float64[R, N, V], zeros or the target's own where each node stands.
+  """
+  vocab_size, rows = q.shape[2], np.arange(len(parents))
+  tokens = np.zeros(parents.shape, int)
+  chosen_by = np.zeros((*parents.shape, vocab_size))
+  for node in range(parents.shape[1]):
+    context = contexts(tokens[:, :node], parents, last_two)
+    above = context[rows, parents[:, node] + 1]
+    law, taken = q[above[:, 0], above[:, 1]], _taken(tokens, parents, node, vocab_size)
+    if siblings == 'distinct':
+      law = np.where(taken, 0, law)
+      law = law / law.sum(axis=-1, keepdims=True)
+    if siblings in ('likeliest', 'shared noise'):
+      score = np.where(taken, -np.inf, np.log(law) + noise[:, node])
+      tokens[:, node] = np.argmax(score, axis=-1)
+    else:
+      tokens[:, node] = chains.draws(law, rng)
+    chosen_by[:, node] = law
+  return tokens, chosen_by
 
 
-def _choose(kind: str, law, depth: int, rank: int, rng) -> np.ndarray:
-  if kind in ('distinct', 'independent'):
-    return chains.draws(law, rng)
-  score = law
-  if kind == 'shared noise':
-    score = np.log(law) + chains.shared_noise(len(law))[:, depth]
-  return np.argsort(-score, axis=1, kind='stable')[:, rank]
+def _taken(tokens: np.ndarray, parents: np.ndarray, node: int, vocab_size: int):
+  """The tokens of a node's elder siblings, bool[R, V]."""
+  sibling = parents[:, :node] == parents[:, node : node + 1]
+  mine = tokens[:, :node, None] == np.arange(vocab_size)
+  return np.any(mine & sibling[..., None], axis=1)
+
+
+def depths(parents: np.ndarray) -> np.ndarray:
+  """Generations below the root of each node, int[R, N] from 1 on."""
+  rows, nodes = np.arange(len(parents)), parents.shape[1]
+  depth = np.zeros((len(parents), nodes + 1), int)
+  for node in range(nodes):
+    depth[:, node + 1] = depth[rows, parents[:, node] + 1] + 1
+  return depth[:, 1:]
+
+
+def contexts(tokens: np.ndarray, parents: np.ndarray, last_two) -> np.ndarray:
+  """The two tokens that end at the root and at each node, int[R, N + 1, 2]."""
+  rows, nodes = np.arange(len(tokens)), tokens.shape[1]
+  found = np.empty((len(rows), nodes + 1, 2), int)
+  found[:, 0] = last_two
+  for node in range(nodes):
+    found[:, node + 1, 0] = found[rows, parents[:, node] + 1, 1]
+    found[:, node + 1, 1] = tokens[:, node]
+  return found

@@ -59,18 +59,23 @@ def test_nodes_that_do_not_count_are_not_looked_at(subject: Subject):
   verifier = subject.make()
   for kind in chains.KINDS:
     draft, log_p = _case(kind, verifier.greedy_only)
-    beyond = np.arange(K) >= draft.num_valid[:, None]
-    other = (draft.tokens + 1) % V if draft.vocab is None else 2 - draft.tokens
-    changed = dataclasses.replace(draft, tokens=np.where(beyond, other, draft.tokens))
-    if draft.log_q is not None:
-      log_q = np.where(beyond[..., None], draft.log_q[..., ::-1], draft.log_q)
-      changed = dataclasses.replace(changed, log_q=log_q)
-    behind = np.pad(beyond, ((0, 0), (1, 0)))[..., None]
-    changed_p = np.where(behind, np.roll(log_p, 1, axis=-1), log_p)
-    one, two = _judge(verifier, draft, log_p), _judge(verifier, changed, changed_p)
-    for name in ('num_accepted', 'next_token'):
-      same = np.array_equal(getattr(one, name), getattr(two, name))
-      assert same, f'{name} changes with what stands beyond num_valid; nodes {kind}'
+    _check_rubbish_is_ignored(verifier, draft, log_p, NUM_VALID, f'{kind} nodes')
+
+
+@pytest.mark.parametrize('kind', bushes.KINDS)
+def test_nodes_of_trees_that_do_not_count_are_not_looked_at(
+  subject: Subject, kind: str
+):
+  """Neither as candidates nor as elder siblings, and wherever they hang."""
+  verifier = subject.make()
+  for grown in (False, True):
+    draft = bushes.propose(kind, chains.DRAFTER, ON_TREES, grown=grown)
+    log_p = chains.log_law(draft, TARGET, _temperature(verifier.greedy_only))
+    draft, log_p = jax.device_get((draft, log_p))
+    try:
+      _check_rubbish_is_ignored(verifier, draft, log_p, ON_TREES, f'{kind} siblings')
+    except ValueError as error:
+      pytest.skip(f'it refuses trees: {error}')
 
 
 def test_a_row_is_judged_by_itself_alone(subject: Subject):
@@ -143,6 +148,26 @@ def test_output_on_trees_has_the_law_of_the_target(subject: Subject, kind: str):
         f'p = {p_value:.2g} that this is the law of the target: {kind} siblings, '
         f'{num_valid} nodes count, temperature {warm}'
       )
+
+
+def _check_rubbish_is_ignored(verifier, draft, log_p, num_valid, what: str) -> None:
+  """Other tokens, laws and parents beyond num_valid change no verdict."""
+  beyond = np.arange(draft.tokens.shape[1]) >= num_valid[:, None]
+  other = (draft.tokens + 1) % V if draft.vocab is None else 2 - draft.tokens
+  changed = dataclasses.replace(draft, tokens=np.where(beyond, other, draft.tokens))
+  if draft.log_q is not None:
+    log_q = np.where(beyond[..., None], draft.log_q[..., ::-1], draft.log_q)
+    changed = dataclasses.replace(changed, log_q=log_q)
+  if draft.tree.grown is not None:
+    to_root = np.where(beyond, -1, draft.tree.grown).astype(np.int32)
+    tree = dataclasses.replace(draft.tree, grown=to_root)
+    changed = dataclasses.replace(changed, tree=tree)
+  behind = np.pad(beyond, ((0, 0), (1, 0)))[..., None]
+  changed_p = np.where(behind, np.roll(log_p, 1, axis=-1), log_p)
+  one, two = _judge(verifier, draft, log_p), _judge(verifier, changed, changed_p)
+  for name in ('num_accepted', 'next_token'):
+    same = np.array_equal(getattr(one, name), getattr(two, name))
+    assert same, f'{name} changes with what stands beyond num_valid; {what}'
 
 
 @functools.cache
