@@ -44,6 +44,9 @@ DRAFTERS = dict(  # and their own params
   itself=(SelfSpeculative(SEVERAL.target, num_layers=1, num_draft=3), None),
 )
 
+NAMES = [name for name in DRAFTERS if name != 'larger_vocabulary']
+NAMES += [pytest.param('larger_vocabulary', marks=pytest.mark.slow)]  # drafts of eight
+
 
 class TestLaw:
   """Enumerated: all texts of five tokens over a vocabulary of three."""
@@ -93,7 +96,7 @@ class TestLaw:
       p_values.append(max(laws.p_value(rows, law, self.V), 1e-300))
     return stats.combine_pvalues(p_values).pvalue
 
-  @pytest.mark.parametrize('name', DRAFTERS)
+  @pytest.mark.parametrize('name', NAMES)
   def test_is_the_targets(self, name):
     model = SEVERAL if name == 'itself' else table_model(self.V)
     with ThreadPoolExecutor(2) as pool:  # compiles two at a time

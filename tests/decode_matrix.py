@@ -184,9 +184,29 @@ class Case:
 
 PAIRS = [(name, rule) for name in CHAINS for rule in VERIFIERS if rule != 'traversal']
 PAIRS += [(name, rule) for name in TREES for rule in VERIFIERS if rule != 'block']
-CASES = [Case(*pair, wide) for pair in PAIRS for wide in (True, False)]
-every_case = pytest.mark.parametrize('case', CASES, ids=str)
-wide_cases = pytest.mark.parametrize('case', CASES[::2], ids=str)
+# Each drafter with two verifiers, each verifier with two drafters or more.
+QUICK = dict(
+  prompt_lookup=('greedy', 'gumbel'),
+  oracle=('rejection', 'block'),
+  draft_model=('block', 'gumbel'),
+  self_speculative=('greedy', 'rejection'),
+  lookup_tree=('greedy', 'rejection'),
+  draft_tree=('rejection', 'traversal'),
+  dynamic_tree=('traversal', 'gumbel'),
+)
+
+
+def cases(*drafters: str, wide: tuple[bool, ...] = (True, False)):
+  """A test of all pairs with these drafters; beyond `QUICK` they are slow."""
+  chosen = [Case(*pair, size) for pair in PAIRS if pair[0] in drafters for size in wide]
+  marks = lambda case: () if case.rule in QUICK[case.drafter] else pytest.mark.slow
+  return pytest.mark.parametrize(
+    'case', [pytest.param(case, id=str(case), marks=marks(case)) for case in chosen]
+  )
+
+
+every_case = cases(*CHAINS, *TREES)
+wide_cases = cases(*CHAINS, *TREES, wide=(True,))
 
 
 def begin(

@@ -64,7 +64,11 @@ DRAFTERS = {
 TESTS = {name: test for name, test in vars(contract).items() if name[:5] == 'test_'}
 
 
-@pytest.mark.parametrize('name', DRAFTERS)
+# A grown tree shares all but its shape with the static one.
+NAMES = [*DRAFTERS][:-1] + [pytest.param('dynamic_tree', marks=pytest.mark.slow)]
+
+
+@pytest.mark.parametrize('name', NAMES)
 @pytest.mark.parametrize('test', TESTS)
 def test_contract(name, test):
   TESTS[test](Subject(name, DRAFTERS[name]))

@@ -12,16 +12,14 @@ import pytest
 from specjax import decoding, sampling
 from tests.decode_checks import greedy_trace
 from tests.decode_matrix import (
-  CASES,
   MODEL,
   NEW,
   OTHER,
   PROMPTS,
-  VERIFIERS,
-  Case,
   Row,
   V,
   begin,
+  cases,
   decode,
   every_case,
   finish,
@@ -31,11 +29,7 @@ from tests.decode_matrix import (
 
 pytestmark = pytest.mark.usefixtures('compile_quickly')
 ALL_CAPS = 1, 4, 8
-drafting_cases = pytest.mark.parametrize(
-  'case',
-  [case for case in CASES if case.drafter in ('draft_model', 'self_speculative')],
-  ids=str,
-)
+drafting_cases = cases('draft_model', 'self_speculative')
 
 
 def texts(completions) -> list[list[int]]:
@@ -121,10 +115,8 @@ def test_greedy_drafts_are_what_the_drafter_finds_best_after_the_same_text(case)
         assert done.trace == greedy_trace(drafts, done.tokens, cap), row
 
 
-@pytest.mark.parametrize('wide', [True, False], ids=['wide', 'narrow'])
-@pytest.mark.parametrize('rule', [rule for rule in VERIFIERS if rule != 'traversal'])
-def test_a_draft_model_with_the_targets_weights_is_always_right(rule, wide):
-  case = Case('draft_model', rule, wide)
+@cases('draft_model')
+def test_a_draft_model_with_the_targets_weights_is_always_right(case):
   for rows in case.mixtures()[::2]:
     for row, done in zip(rows, decode(case, rows, draft=MODEL.params)):
       depth = min(row.cap, case.num_nodes)
