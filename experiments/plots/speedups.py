@@ -34,7 +34,10 @@ def by_task(about: Mapping[str, dict], summary: Sequence[dict]) -> figure.Figure
   rows = {(row['method'], row['category']): row for row in summary}
   tasks = list(dict.fromkeys(row['category'] for row in summary))
   narrow = len(tasks) * len(names) <= NARROW and len(tasks) <= 3
-  drawn, ((axes,),) = style.new(style.SINGLE if narrow else style.DOUBLE, 2.4)
+  level = len(tasks) <= LEVEL  # else the names of tasks stand on end and need room
+  drawn, ((axes,),) = style.new(
+    style.SINGLE if narrow else style.DOUBLE, 2.4 if level else 3.2
+  )
   handles = []
   for i, (name, look) in enumerate(style.looks(names).items()):
     shift = ((i + 0.5) / len(names) - 0.5) * ABREAST
@@ -53,7 +56,7 @@ def by_task(about: Mapping[str, dict], summary: Sequence[dict]) -> figure.Figure
   axes.set(xlim=(-0.5, len(tasks) - 0.5), xlabel='task', ylabel=LABEL)
   axes.set_xticks(range(len(tasks)), [style.wrapped(task, TASK) for task in tasks])
   axes.tick_params('x', length=0)
-  if len(tasks) > LEVEL:
+  if not level:
     axes.tick_params('x', rotation=90)
   style.legend(drawn, handles)
   return drawn
