@@ -7,7 +7,9 @@ tau and speed-up against K.
 
 python -m experiments.main --config=configs/experiments/draft_length.py --workdir=DIR
 
-20 minutes on 2 idle CPU cores, estimated.
+Measured on 2 idle CPU cores (21 minutes): A/A 1.001; K = 1 2 3 4 5 8 12 give 1.16 1.38
+1.51 1.58 1.57 1.62 1.59 and tau 1.39 1.59 1.71 1.80 1.86 1.96 2.02. From 4 on the
+intervals, some 0.35 wide, cannot tell them apart.
 """
 
 from configs import common
