@@ -70,7 +70,7 @@ def show(console: rich.console.Console, rows: Sequence[dict]) -> bool:
   table = rich.table.Table(box=None, padding=(0, 1))  # within 80 columns
   for name in ('method', 'category'):
     table.add_column(name)
-  for name in ('first', 'second', 'apart', 'allowed', 'agree', 'same tau'):
+  for name in ('first', 'second', 'apart', 'allowed', 'agree', 'tau'):
     table.add_column(name, justify='right')
   for row in rows:
     table.add_row(
@@ -78,7 +78,7 @@ def show(console: rich.console.Console, rows: Sequence[dict]) -> bool:
       row['category'],
       *(f'{row[name]:.3f}' for name in ('first', 'second', 'apart', 'allowed')),
       'yes' if row['apart'] < row['allowed'] else 'NO',
-      'yes' if row['same_tau'] else 'no',
+      'same' if row['same_tau'] else 'other',
     )
   console.print(table)
   agree = sum(row['apart'] < row['allowed'] for row in rows)
