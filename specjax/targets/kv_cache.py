@@ -13,7 +13,6 @@ from specjax.targets import precision
 from specjax.types import Array
 
 BLOCK = 256  # slots attended to at once: cost follows the used length, not the buffer
-WORD = 32  # bits
 
 
 @struct.dataclass
@@ -66,24 +65,12 @@ def replace_first(cache: KVCache, shallow: KVCache) -> KVCache:
   )
 
 
-def packed(ancestors: Array) -> Array:
-  """Bits uint32[B, T, ceil(T / 32)] of bool[B, T, T]: a shift is cheaper than a gather.
-
-  A row that sees window rows 0 and 2, but not 1 -> 5.
-  """
-  rows = ancestors.shape[-1]
-  room = -rows % WORD
-  bits = jnp.pad(ancestors, ((0, 0), (0, 0), (0, room))).astype(jnp.uint32)
-  bits = bits.reshape(*ancestors.shape[:2], -1, WORD)
-  return jnp.sum(bits << jnp.arange(WORD, dtype=jnp.uint32), -1, dtype=jnp.uint32)
-
-
 def attend(
   queries: Array,
   keys: Array,
   values: Array,
   start: Array,
-  kin: Array | None,
+  ancestors: Array | None,
   *,
   positions: Array,
   reach: int | None = None,
@@ -96,7 +83,7 @@ def attend(
     keys: [B, KV, S, D], the window's own already written.
     values: [B, KV, S, D].
     start: int32[B], the window's first slot.
-    kin: `packed` ancestors, which window slots each row sees; None: a chain, that is
+    ancestors: bool[B, T, T], which window slots each row sees; None: a chain, that is
       itself and those before. Everything below `start` is seen.
     positions: int32[B, T], the window's; the first is `start`. Slots below `start`
       hold their own number.
@@ -115,9 +102,9 @@ def attend(
     v = jax.lax.dynamic_slice_in_dim(values, j * BLOCK, BLOCK, axis=2)
     scores = capped(precision.einsum('bkqd,bksd->bkqs', rows, k), softcap)
     slots = j * BLOCK + jnp.arange(BLOCK)
-    seen = _visible(slots, start, window, kin)
+    seen = _visible(slots, start, window, ancestors)
     if reach is not None:
-      seen &= _within(slots, start, positions, kin is None, reach)
+      seen &= _within(slots, start, positions, ancestors, reach)
     seen = jnp.tile(seen, (1, groups, 1))[:, None]
     scores = jnp.where(seen, scores, -jnp.inf)
     new_top = jnp.maximum(top, jnp.max(scores, axis=-1, keepdims=True))
@@ -144,29 +131,28 @@ def capped(x: Array, cap: float | None) -> Array:
   return x if cap is None else cap * jnp.tanh(x / cap)
 
 
-def _visible(slots: Array, start: Array, window: int, kin: Array | None) -> Array:
+def _visible(slots: Array, start: Array, window: int, ancestors: Array | None) -> Array:
   """bool[B, T, BLOCK]. Window of 3 from slot 5, a chain: rows see < 6, < 7, < 8."""
   offset = slots[None, :] - start[:, None]  # int32[B, BLOCK], 0 = first of the window
-  if kin is None:
+  if ancestors is None:
     return offset[:, None, :] <= jnp.arange(window)[:, None]
-  seen = (offset < 0)[:, None, :]
-  for word in range(kin.shape[2]):
-    shift = offset - WORD * word
-    inside = ((shift >= 0) & (shift < WORD))[:, None, :]
-    shift = jnp.clip(shift, 0, WORD - 1).astype(jnp.uint32)[:, None, :]
-    seen |= inside & ((kin[:, :, word, None] >> shift) & 1 == 1)
-  return seen
+  inside = (offset >= 0) & (offset < window)
+  index = jnp.broadcast_to(
+    jnp.clip(offset, 0, window - 1)[:, None, :], (*ancestors.shape[:2], slots.size)
+  )
+  kin = jnp.take_along_axis(ancestors, index, axis=2)
+  return (offset < 0)[:, None, :] | (inside[:, None, :] & kin)
 
 
 def _within(
-  slots: Array, start: Array, positions: Array, chain: bool, reach: int
+  slots: Array, start: Array, positions: Array, ancestors: Array | None, reach: int
 ) -> Array:
   """bool[B, T, BLOCK]. Reach 3: the row at position 7 sees positions 5, 6, 7.
 
   A tree's nodes stand at start + depth, not at their slots.
   """
   held = jnp.broadcast_to(slots, (len(start), slots.size))
-  if not chain:
+  if ancestors is not None:
     offset = slots[None, :] - start[:, None]
     own = jnp.clip(offset, 0, positions.shape[1] - 1)
     held = jnp.where(offset < 0, held, jnp.take_along_axis(positions, own, axis=1))

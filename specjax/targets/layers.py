@@ -68,7 +68,7 @@ class Attention(nnx.Module):
     self.cfg, self.layer = cfg, layer
 
   def __call__(
-    self, x: Array, positions, turned, keys: Array, values: Array, start, kin
+    self, x: Array, positions, turned, keys: Array, values: Array, start, ancestors
   ):
     """x [B, T, D]; turned: `rope.rotary` of positions; keys, values [B, KV, S, D]."""
     cfg = self.cfg
@@ -85,7 +85,7 @@ class Attention(nnx.Module):
       keys,
       values,
       start,
-      kin,
+      ancestors,
       positions=positions,
       reach=self.layer.sliding_window,
       softcap=cfg.attention_softcap,

@@ -43,12 +43,11 @@ class Transformer(nnx.Module):
     kinds = dict.fromkeys(cfg.layer(depth).rope for depth in range(cfg.num_layers))
     wide = precision.wide(x)
     turned = {kind: rotary(positions, kind, cfg.head_dim, wide) for kind in kinds}
-    kin = None if ancestors is None else kv_cache.packed(ancestors)
     features, all_keys, all_values = {0: x}, [], []
     for depth, layer in enumerate(self.layers):
       kv = cache.keys[depth], cache.values[depth]
       turn = turned[cfg.layer(depth).rope]
-      x, keys, values = layer(x, positions, turn, *kv, slots, kin)
+      x, keys, values = layer(x, positions, turn, *kv, slots, ancestors)
       features[depth + 1] = x
       all_keys.append(keys)
       all_values.append(values)
