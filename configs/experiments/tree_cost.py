@@ -4,8 +4,8 @@
 
 python -m experiments.main --config=configs/experiments/tree_cost.py --workdir=DIR
 
-4 minutes on 2 idle CPU cores with repeats=9. Measured there: the tree 1.00 to 1.03 of
-the chain, one branch 1.02 to 1.05, keeping the path at most 0.3% of a call.
+4 minutes on 2 idle CPU cores with repeats=9. Measured there: the tree 1.00 to 1.01 of
+the chain, one branch 1.02 to 1.04, keeping the path at most 0.3% of a call.
 """
 
 import ml_collections
